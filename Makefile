@@ -1,0 +1,62 @@
+# make demo   see the library at work
+# make test   every check: lint, format, types, tests without extras, tests with all
+# make clean  remove what the two have made
+#
+# Each target makes its own virtual environment. A stamp file in it records the last
+# installation, which is repeated only when pyproject.toml or constraints.txt has changed.
+
+PYTHON ?= python3
+VENV := .venv
+CORE := .venv-core
+INSTALL := -m pip install --disable-pip-version-check -q -c constraints.txt
+INPUTS := pyproject.toml constraints.txt
+
+# One thread per process: two test workers share the cores without fighting.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.NOTPARALLEL:
+.PHONY: demo test lint types test-core test-all clean
+
+demo: $(VENV)/.demo
+	@$(VENV)/bin/kuq demo
+
+test: lint types test-core test-all
+
+lint: $(VENV)/.test
+	@$(VENV)/bin/python -m ruff check .
+	@$(VENV)/bin/python -m ruff format --check .
+
+types: $(VENV)/.test
+	@$(VENV)/bin/python -m mypy
+
+test-core: $(CORE)/.core
+	@$(ONE_THREAD) $(CORE)/bin/python -m pytest -q tests/core_only
+
+test-all: $(VENV)/.test
+	@$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
+
+$(VENV)/.demo: $(VENV)/.created $(INPUTS)
+	@echo "installing kuq[plot] into $(VENV)"
+	@$(VENV)/bin/python $(INSTALL) -e ".[plot]"
+	@touch $@
+
+# torch goes first, at the exact version: an open range may pull a build with CUDA.
+$(VENV)/.test: $(VENV)/.created $(INPUTS)
+	@echo "installing kuq[all,test] into $(VENV)"
+	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
+	@$(VENV)/bin/python $(INSTALL) -e ".[all,test]"
+	@touch $(VENV)/.demo $@
+
+$(CORE)/.core: $(CORE)/.created $(INPUTS)
+	@echo "installing kuq without extras into $(CORE)"
+	@$(CORE)/bin/python $(INSTALL) -e . pytest hypothesis
+	@touch $@
+
+%/.created:
+	@echo "creating $*"
+	@$(PYTHON) -m venv $*
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(CORE) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

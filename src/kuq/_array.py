@@ -1,0 +1,342 @@
+"""The array boundary: namespaces, special functions, and the only place that validates input.
+
+The core is written once on the Python array API standard. Nothing here imports torch or jax;
+a library is recognised from the arrays that come in.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+import scipy.special
+
+from kuq.errors import ParameterError, ShapeError
+
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+
+_checks_enabled = True
+
+
+class checks:  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
+    """Switch value checks on or off; shapes are always checked.
+
+    Takes effect at once; used in a ``with`` statement it restores the former state at the end.
+
+    >>> import kuq
+    >>> with kuq.checks(False):
+    ...     _ = kuq.Normal(0.0, -1.0)
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        global _checks_enabled
+        self._before = _checks_enabled
+        _checks_enabled = bool(enabled)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        global _checks_enabled
+        _checks_enabled = self._before
+
+
+def is_array(value: object) -> bool:
+    return array_api_compat.is_array_api_obj(value) and not isinstance(value, np.generic)
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The array API namespace of arrays that are known to belong together."""
+    return array_api_compat.array_namespace(*arrays)
+
+
+def is_traced(array: Array) -> bool:
+    """Whether the values of an array cannot be read now (jax.jit, vmap, torch.compile)."""
+    if isinstance(array, np.ndarray):
+        return False
+    if array_api_compat.is_jax_array(array):
+        return isinstance(array, sys.modules["jax"].core.Tracer)
+    if array_api_compat.is_torch_array(array):
+        torch = sys.modules["torch"]
+        functorch = getattr(torch._C, "_functorch", None)
+        batched = functorch is not None and functorch.is_batchedtensor(array)
+        return bool(batched or torch.compiler.is_compiling())
+    return False
+
+
+def detach(array: Array) -> Array:
+    """The same values without a gradient: for quadrature grids and units."""
+    if array_api_compat.is_torch_array(array):
+        return array.detach()
+    if array_api_compat.is_jax_array(array):
+        return sys.modules["jax"].lax.stop_gradient(array)
+    return array
+
+
+def any_true(condition: Array) -> bool | None:
+    """Whether any entry holds, or None where the values cannot be read (tracing)."""
+    if is_traced(condition):
+        return None
+    return bool(namespace(condition).any(condition))
+
+
+def constants(values: Sequence[float], like: Array) -> Array:
+    """Python numbers as a vector of the library, dtype and device of another array."""
+    xp = namespace(like)
+    if array_api_compat.is_torch_array(like):
+        return xp.asarray(values, dtype=like.dtype, device=like.device)
+    return xp.asarray(values, dtype=like.dtype)
+
+
+def from_numpy(values: np.ndarray, like: Array) -> Array:
+    """NumPy numbers (quadrature nodes, standard variates) in the library of another array."""
+    if array_api_compat.is_torch_array(like):
+        return namespace(like).asarray(values, dtype=like.dtype, device=like.device)
+    return namespace(like).asarray(values, dtype=like.dtype)
+
+
+def epsilon(array: Array) -> float:
+    return float(namespace(array).finfo(array.dtype).eps)
+
+
+# Special functions. Each library has its own; the names are scipy's.
+
+
+def _special(array: Array) -> Any:
+    if array_api_compat.is_torch_array(array):
+        return sys.modules["torch"].special
+    if array_api_compat.is_jax_array(array):
+        import jax.scipy.special  # jax is loaded already: the array is one of its own
+
+        return jax.scipy.special
+    return scipy.special
+
+
+def erf(x: Array) -> Array:
+    return _special(x).erf(x)
+
+
+def erfc(x: Array) -> Array:
+    return _special(x).erfc(x)
+
+
+def erfcx(x: Array) -> Array:
+    """exp(x²) erfc(x) for x ≥ 0."""
+    xp = namespace(x)
+    if not array_api_compat.is_jax_array(x) or x.dtype != xp.float32:
+        return _special(x).erfcx(x)
+    # jax's erfcx underflows to zero beyond x = 9 in float32; the asymptotic series does not.
+    far = x > 8
+    z = 1 / xp.where(far, x, xp.ones_like(x))
+    series = z * (1 - z * z * (0.5 - 0.75 * z * z)) / math.sqrt(math.pi)
+    return xp.where(far, series, _special(x).erfcx(xp.where(far, xp.ones_like(x), x)))
+
+
+def gammaln(x: Array) -> Array:
+    return _special(x).gammaln(x)
+
+
+def digamma(x: Array) -> Array:
+    return _special(x).digamma(x)
+
+
+def gammainc(a: float, x: Array) -> Array:
+    """The regularised lower incomplete gamma function P(a, x)."""
+    return _special(x).gammainc(namespace(x).full_like(x, a), x)
+
+
+def safe_sqrt(x: Array) -> Array:
+    """sqrt for x ≥ 0 whose gradient at zero is zero instead of infinite."""
+    xp = namespace(x)
+    zero = x <= 0  # not `x > 0`: NaN has to stay NaN
+    return xp.where(zero, xp.zeros_like(x), xp.sqrt(xp.where(zero, xp.ones_like(x), x)))
+
+
+def safe_ratio(a: Array, b: Array) -> Array:
+    """a / b for b ≥ 0, and zero (value and gradient) where b is zero."""
+    xp = namespace(a, b)
+    zero = b <= 0
+    ratio = a / xp.where(zero, xp.ones_like(b), b)
+    return xp.where(zero, xp.zeros_like(ratio), ratio)
+
+
+def power_of_two(x: Array) -> Array:
+    """A power of two of the size of x > 0 (one where x is zero or not finite).
+
+    Dividing by it is exact, so laws can be brought to unit scale without losing a digit.
+    """
+    xp = namespace(x)
+    usable = (x > 0) & xp.isfinite(x)
+    exponent = xp.floor(xp.log2(xp.where(usable, x, xp.ones_like(x))))
+    return detach(xp.pow(xp.full_like(exponent, 2.0), exponent))
+
+
+def median(values: Array) -> Array:
+    """The median of all entries, as a zero-dimensional array."""
+    xp = namespace(values)
+    flat = xp.sort(xp.reshape(values, (-1,)))
+    n = flat.shape[0]
+    return (flat[(n - 1) // 2] + flat[n // 2]) / 2
+
+
+def flatten_event(x: Array, event_ndim: int, trailing: int = 0) -> Array:
+    """Join the event axes (before ``trailing`` further axes) into one of size d; scalars: d = 1."""
+    stop = x.ndim - trailing
+    start = stop - event_ndim
+    d = math.prod(x.shape[start:stop])
+    return namespace(x).reshape(x, (*x.shape[:start], d, *x.shape[stop:]))
+
+
+# Taking input.
+
+
+def _float_dtype(xp: Namespace, arrays: list[Array]) -> Any:
+    floating = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
+    if floating:
+        return xp.result_type(*floating) if len(floating) > 1 else floating[0]
+    return xp.asarray(0.5).dtype
+
+
+def _reject_unusable(name: str, value: Array) -> None:
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterError(
+            f"{name} is a masked array, whose mask would be ignored; "
+            "pass value.filled(numpy.nan) and Samples(..., nan_policy='omit')"
+        )
+    kind = str(value.dtype)
+    if "complex" in kind or kind == "object" or kind.startswith(("<U", "str", "datetime")):
+        raise ParameterError(f"{name} must hold real numbers, got dtype {kind}")
+
+
+def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
+    """Bring named values to one library, float dtype and device.
+
+    Python numbers and lists follow the arrays; integers become the default float; half
+    precision is computed in float32. Returns the arrays by name and the dtype for results.
+    """
+    taken: dict[str, Any] = {}
+    for name, value in values.items():
+        if is_array(value):
+            taken[name] = value
+        elif isinstance(value, np.generic):
+            taken[name] = value.item()
+        elif isinstance(value, (int, float)):
+            taken[name] = value
+        elif isinstance(value, (list, tuple)) and any(is_array(v) for v in value):
+            taken[name] = namespace(value[0]).stack(list(value))
+        else:
+            taken[name] = _as_numpy(name, value)
+    arrays = [v for v in taken.values() if array_api_compat.is_array_api_obj(v)]
+    foreign = [v for v in arrays if not isinstance(v, np.ndarray)]
+    if foreign and len(foreign) < len(arrays):
+        # Lists became NumPy arrays above; only arrays that the user made decide the library.
+        listed = {
+            n for n, v in taken.items() if isinstance(v, np.ndarray) and not is_array(values[n])
+        }
+        arrays = [
+            v for n, v in taken.items() if n not in listed and array_api_compat.is_array_api_obj(v)
+        ]
+    for name, value in taken.items():
+        if array_api_compat.is_array_api_obj(value):
+            _reject_unusable(name, value)
+    if not arrays:
+        arrays = [np.asarray(0.0)]
+    try:
+        xp = namespace(*arrays)
+    except TypeError:
+        kinds = {n: type(v).__module__.split(".")[0] for n, v in taken.items()}
+        raise ParameterError(
+            f"all arrays must come from one library, got {kinds}; convert them to one"
+        ) from None
+    dtype = _float_dtype(xp, arrays)
+    low = "16" in str(dtype)
+    work = xp.float32 if low else dtype
+    out: dict[str, Array] = {}
+    reference = arrays[0]
+    devices = {str(a.device) for a in arrays if array_api_compat.is_torch_array(a)}
+    if len(devices) > 1:
+        raise ParameterError(f"all arrays must be on one device, got {sorted(devices)}")
+    for name, value in taken.items():
+        if array_api_compat.is_torch_array(value):
+            out[name] = value.to(dtype=work, device=reference.device)
+        elif array_api_compat.is_torch_array(reference):
+            out[name] = xp.asarray(value, dtype=work, device=reference.device)
+        else:
+            out[name] = xp.asarray(value, dtype=work)
+    return out, dtype
+
+
+def adopted(value: Any, like: Array) -> Array:
+    """One value in the library, dtype and device of an array."""
+    return adopt(value=value, like=like)[0]["value"]
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array or of a nested list."""
+    return tuple(value.shape) if is_array(value) else tuple(np.shape(value))
+
+
+def _as_numpy(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not a regular array of numbers: {error}") from None
+    if array.dtype == object:
+        raise ParameterError(
+            f"{name} must be an array, a number or a list of numbers, got {type(value).__name__}"
+        )
+    return array
+
+
+def require(condition: Array, name: str, expected: str, values: Array, remedy: str = "") -> None:
+    """Raise ParameterError with the first offending value unless the condition holds everywhere."""
+    if not _checks_enabled or is_traced(condition) or is_traced(values):
+        return
+    xp = namespace(condition)
+    if bool(xp.all(condition)):
+        return
+    bad = ~condition
+    position = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
+    shown = xp.reshape(xp.broadcast_to(values, bad.shape), (-1,))[position]
+    where = tuple(int(i) for i in np.unravel_index(position, bad.shape)) if bad.ndim else ""
+    at = f" at index {where}" if where else ""
+    hint = f"; {remedy}" if remedy else ""
+    raise ParameterError(f"{name} must be {expected}, got {float(shown):g}{at}{hint}")
+
+
+def require_finite(**arrays: Array) -> None:
+    for name, array in arrays.items():
+        if _checks_enabled and not is_traced(array):
+            require(
+                namespace(array).isfinite(array),
+                name,
+                "finite",
+                array,
+                "remove or impute NaN and infinite entries",
+            )
+
+
+def broadcast(**arrays: Array) -> list[Array]:
+    """Broadcast named arrays against each other, or say which shapes do not fit."""
+    xp = namespace(*arrays.values())
+    try:
+        shape = np.broadcast_shapes(*(tuple(a.shape) for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{n} {tuple(a.shape)}" for n, a in arrays.items())
+        raise ShapeError(f"parameters must broadcast against each other, got {shapes}") from None
+    return [a if tuple(a.shape) == shape else xp.broadcast_to(a, shape) for a in arrays.values()]
+
+
+def validating() -> bool:
+    return _checks_enabled

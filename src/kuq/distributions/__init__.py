@@ -1,0 +1,1 @@
+"""Predictive distributions, first and second order."""

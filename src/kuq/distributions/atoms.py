@@ -1,0 +1,266 @@
+"""Atoms: the elementary laws of which every distribution is made inside the core.
+
+Arrays have the axes (lead…, A, d, …): any leading axes, A atoms, one event axis of size d, and
+for some kinds one more axis. Atoms know nothing of kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from kuq._array import Array, detach, namespace, safe_sqrt
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms(ABC):
+    """A stack of elementary laws; every array has ``extra[name]`` axes after the event axis."""
+
+    extra: ClassVar[dict[str, int]]
+
+    def map(self, change: Callable[[Array, int], Array]) -> Self:
+        """Change every array; the second argument counts its axes from the event axis on."""
+        fields = {n: change(getattr(self, n), 1 + more) for n, more in self.extra.items()}
+        return dataclasses.replace(self, **fields)
+
+    @property
+    def reference(self) -> Array:
+        """The first array, which tells library, dtype and lead shape."""
+        return getattr(self, next(iter(self.extra)))
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The axes before the event axis: (…, A)."""
+        first = next(iter(self.extra))
+        return tuple(self.reference.shape[: self.reference.ndim - 1 - self.extra[first]])
+
+    @property
+    def size(self) -> int:
+        """Numbers per atom: what one evaluation touches."""
+        first = next(iter(self.extra))
+        return math.prod(self.reference.shape[self.reference.ndim - 1 - self.extra[first] :])
+
+    @abstractmethod
+    def mean(self) -> Array:
+        """(lead…, A, d)."""
+
+    @abstractmethod
+    def variance(self) -> Array:
+        """The variance of every coordinate, (lead…, A, d)."""
+
+    @abstractmethod
+    def scaled(self, factor: Callable[[Array, int], Array]) -> Atoms:
+        """The law of outcomes multiplied by a factor per batch entry or coordinate."""
+
+    @abstractmethod
+    def extent(self, pivot: Array) -> Array:
+        """The largest size of anything in units of the outcome, (n,) for lead axes (m, n)."""
+
+    @abstractmethod
+    def smallest_variance(self) -> Array:
+        """The smallest variance that is not zero, (lead…, A); inf for point masses."""
+
+    def expand(self, axis_after_lead: int) -> Self:
+        """Insert an axis of size one before or after the atom axis, to pair atoms."""
+        xp = namespace(self.reference)
+        return self.map(lambda a, k: xp.expand_dims(a, axis=a.ndim - k - axis_after_lead))
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Atoms):
+    """Point masses."""
+
+    value: Array
+    extra: ClassVar[dict[str, int]] = {"value": 0}
+
+    def mean(self) -> Array:
+        return self.value
+
+    def variance(self) -> Array:
+        return namespace(self.value).zeros_like(self.value)
+
+    def scaled(self, factor: Callable[[Array, int], Array]) -> Points:
+        return Points(factor(self.value, 1))
+
+    def extent(self, pivot: Array) -> Array:
+        return _largest(self.value - pivot[..., None, :], self.value.ndim)
+
+    def smallest_variance(self) -> Array:
+        return namespace(self.value).full_like(self.value[..., 0], math.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Normals(Atoms):
+    """Normals with independent coordinates; a zero scale is a point mass."""
+
+    loc: Array
+    scale: Array
+    extra: ClassVar[dict[str, int]] = {"loc": 0, "scale": 0}
+
+    def mean(self) -> Array:
+        return self.loc
+
+    def variance(self) -> Array:
+        return self.scale * self.scale
+
+    def scaled(self, factor: Callable[[Array, int], Array]) -> Normals:
+        return Normals(factor(self.loc, 1), factor(self.scale, 1))
+
+    def extent(self, pivot: Array) -> Array:
+        far = _largest(self.loc - pivot[..., None, :], self.loc.ndim)
+        return namespace(far).maximum(far, _largest(self.scale, self.scale.ndim))
+
+    def smallest_variance(self) -> Array:
+        return _smallest_positive(self.variance())
+
+
+@dataclass(frozen=True, eq=False)
+class LowRanks(Atoms):
+    """Normals with covariance factor·factorᵀ + diag."""
+
+    loc: Array
+    factor: Array
+    diag: Array
+    extra: ClassVar[dict[str, int]] = {"loc": 0, "factor": 1, "diag": 0}
+
+    def mean(self) -> Array:
+        return self.loc
+
+    def variance(self) -> Array:
+        return self.diag + namespace(self.factor).sum(self.factor * self.factor, axis=-1)
+
+    def scaled(self, factor: Callable[[Array, int], Array]) -> LowRanks:
+        return LowRanks(
+            factor(self.loc, 1), factor(self.factor, 2), factor(factor(self.diag, 1), 1)
+        )
+
+    def extent(self, pivot: Array) -> Array:
+        xp = namespace(self.loc)
+        far = _largest(self.loc - pivot[..., None, :], self.loc.ndim)
+        far = xp.maximum(far, xp.sqrt(_largest(self.diag, self.diag.ndim)))
+        if self.factor.shape[-1] == 0:
+            return far
+        return xp.maximum(far, _largest(self.factor, self.factor.ndim))
+
+    def smallest_variance(self) -> Array:
+        return _smallest_positive(self.diag)
+
+    @property
+    def size(self) -> int:
+        return 6 * int(math.prod(self.factor.shape[-2:]))  # six products of d × r matrices per pair
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Atoms):
+    """Independent coordinates, each a mixture of normals along the last axis.
+
+    ``heaviest`` is the order from which on moments do not exist: finite where the components
+    are a quadrature of a law with heavy tails.
+    """
+
+    loc: Array
+    scale: Array
+    weights: Array
+    heaviest: float = math.inf
+    extra: ClassVar[dict[str, int]] = {"loc": 1, "scale": 1, "weights": 1}
+
+    def mean(self) -> Array:
+        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+
+    def variance(self) -> Array:
+        xp = namespace(self.loc)
+        gap = self.loc - self.mean()[..., None]
+        return xp.sum(self.weights * (self.scale * self.scale + gap * gap), axis=-1)
+
+    def scaled(self, factor: Callable[[Array, int], Array]) -> Products:
+        return dataclasses.replace(self, loc=factor(self.loc, 2), scale=factor(self.scale, 2))
+
+    def extent(self, pivot: Array) -> Array:
+        far = _largest(self.loc - pivot[..., None, :, None], self.loc.ndim)
+        xp = namespace(far)
+        # Rare components may be wider by any factor; they do not set the unit.
+        seen = xp.where(self.weights > 1e-3, self.scale, xp.zeros_like(self.scale))
+        return xp.maximum(far, _largest(seen, self.scale.ndim))
+
+    def smallest_variance(self) -> Array:
+        xp = namespace(self.scale)
+        flat = xp.reshape(self.scale, (*self.lead, -1))
+        return _smallest_positive(flat * flat)
+
+    @property
+    def size(self) -> int:
+        d, k = self.loc.shape[-2:]
+        return int(d * k * k)
+
+
+def tail_order(atoms: Atoms) -> float:
+    """The order from which on moments do not exist."""
+    return atoms.heaviest if isinstance(atoms, Products) else math.inf
+
+
+def spread(atoms: Atoms) -> Array:
+    """E‖X − mean‖², or for heavy tails a square of the size of the bulk, which exists."""
+    xp = namespace(atoms.reference)
+    if not isinstance(atoms, Products) or atoms.heaviest > 5:
+        return xp.sum(atoms.variance(), axis=-1)
+    root = xp.sum(atoms.weights * safe_sqrt(atoms.scale), axis=-1)
+    return xp.sum(root**4, axis=-1)
+
+
+def _largest(x: Array, ndim: int) -> Array:
+    """The largest magnitude over members, atoms and coordinates: (m, n, …) to (n,)."""
+    xp = namespace(x)
+    return xp.max(xp.abs(detach(x)), axis=(0, *range(2, ndim)))
+
+
+def _smallest_positive(variance: Array) -> Array:
+    xp = namespace(variance)
+    return xp.min(xp.where(variance > 0, variance, xp.full_like(variance, math.inf)), axis=-1)
+
+
+def to_normals(atoms: Points | Normals) -> Normals:
+    if isinstance(atoms, Normals):
+        return atoms
+    return Normals(atoms.value, namespace(atoms.value).zeros_like(atoms.value))
+
+
+def to_low_ranks(atoms: Points | Normals | LowRanks, rank: int) -> LowRanks:
+    """The same law with a factor of ``rank`` columns, padded with zeros."""
+    if not isinstance(atoms, LowRanks):
+        normals = to_normals(atoms)
+        empty = namespace(normals.loc).zeros_like(normals.loc)[..., None][..., :0]
+        atoms = LowRanks(normals.loc, empty, normals.variance())
+    missing = rank - atoms.factor.shape[-1]
+    if missing == 0:
+        return atoms
+    xp = namespace(atoms.factor)
+    pad = xp.zeros_like(atoms.loc)[..., None] * xp.ones_like(atoms.loc[..., :1, None])
+    pad = xp.broadcast_to(pad, (*atoms.loc.shape, missing))
+    return LowRanks(atoms.loc, xp.concat([atoms.factor, pad], axis=-1), atoms.diag)
+
+
+def to_products(atoms: Points | Normals | Products, components: int) -> Products:
+    """The same law with ``components`` components, padded with copies of weight zero."""
+    if not isinstance(atoms, Products):
+        normals = to_normals(atoms)
+        one = namespace(normals.loc).ones_like(normals.loc)
+        atoms = Products(normals.loc[..., None], normals.scale[..., None], one[..., None])
+    missing = components - atoms.loc.shape[-1]
+    if missing == 0:
+        return atoms
+    xp = namespace(atoms.loc)
+
+    def padded(a: Array, factor: float) -> Array:
+        last = xp.broadcast_to(a[..., -1:] * factor, (*a.shape[:-1], missing))
+        return xp.concat([a, last], axis=-1)
+
+    return dataclasses.replace(
+        atoms,
+        loc=padded(atoms.loc, 1.0),
+        scale=padded(atoms.scale, 1.0),
+        weights=padded(atoms.weights, 0.0),
+    )

@@ -1,0 +1,124 @@
+"""What every predictive distribution offers, and the shape rules they share."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from kuq._array import Array, from_numpy, namespace
+from kuq.distributions.laws import Law
+from kuq.errors import ParameterError, ShapeError
+
+
+class Prediction(ABC):
+    """A first- or second-order law over a batch of outcomes.
+
+    Arrays have the axes (batch…, event…); the last ``event_ndim`` axes form one outcome.
+    """
+
+    #: The dtype of results: that of the arrays as given.
+    dtype: Any
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def event_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def reference(self) -> Array:
+        """One of the arrays: it tells library, computing dtype and device."""
+
+    @abstractmethod
+    def mean(self) -> Array:
+        """The mean outcome, of shape batch + event."""
+
+    @abstractmethod
+    def variance(self) -> Array:
+        """The variance of every coordinate, of shape batch + event; inf where there is none."""
+
+    @abstractmethod
+    def _describe(self) -> str:
+        """The name and the sizes that the summary shows."""
+
+    def __repr__(self) -> str:
+        return self._describe()
+
+
+class Distribution(Prediction):
+    """A first-order law: what one model predicts."""
+
+    event_ndim: int
+    #: The names of the arrays that make the law, all with the batch axes first.
+    parameters: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def law(self, marginal: bool, rtol: float) -> Law:
+        """The canonical form with lead axes batch, or batch + event where ``marginal``."""
+
+    @abstractmethod
+    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+        """Independent draws of shape (batch…, draws, event…)."""
+
+    def member(self, index: int) -> Self:
+        """The law at one place of the first batch axis."""
+        part = copy.copy(self)
+        for name in self.parameters:
+            array = getattr(self, name)
+            setattr(part, name, None if array is None else array[index, ...])
+        return part
+
+    @property
+    def parameter_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
+        """The shapes that have to agree for laws to be stacked into one array."""
+        arrays = (getattr(self, name) for name in self.parameters)
+        return tuple(None if a is None else tuple(a.shape) for a in arrays)
+
+    def _describe(self) -> str:
+        sizes = f"batch={self.batch_shape}{self._sizes()}, event={self.event_shape}"
+        return f"{type(self).__name__}({sizes})"
+
+    def _sizes(self) -> str:
+        return ""
+
+    def _variates(self, draws: int, rng: np.random.Generator) -> Array:
+        """Standard normal variates of shape (batch…, draws, event…), the same in every library."""
+        shape = (*self.batch_shape, draws, *self.event_shape)
+        return from_numpy(rng.standard_normal(shape), self.reference)
+
+    def _before_event(self, x: Array) -> Array:
+        """Insert a draw axis before the event axes."""
+        return namespace(x).expand_dims(x, axis=x.ndim - self.event_ndim)
+
+
+def split_event(shape: tuple[int, ...], event_ndim: int, name: str) -> tuple[int, ...]:
+    """Check ``event_ndim`` against a shape and return the event shape."""
+    if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
+        raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")
+    if event_ndim > len(shape):
+        raise ShapeError(
+            f"{name} has event_ndim={event_ndim}, but its parameters have shape {shape}; "
+            "lower event_ndim or add axes"
+        )
+    event = shape[len(shape) - event_ndim :]
+    if math.prod(event) == 0:
+        raise ShapeError(f"the event of {name} must not be empty, got event shape {event}")
+    return event
+
+
+def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:
+    """(batch…, event…, …) to (batch…, 1, d, …), or to (batch…, event…, 1, 1, …) if marginal."""
+    xp = namespace(x)
+    stop = x.ndim - trailing
+    if marginal:
+        return xp.reshape(x, (*x.shape[:stop], 1, 1, *x.shape[stop:]))
+    start = stop - event_ndim
+    d = math.prod(x.shape[start:stop])
+    return xp.reshape(x, (*x.shape[:start], 1, d, *x.shape[stop:]))

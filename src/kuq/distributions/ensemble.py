@@ -1,0 +1,158 @@
+"""Ensembles: second-order laws given by members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, final
+
+from kuq._array import Array, adopt, constants, namespace, require, require_finite
+from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.laws import Law, Stack
+from kuq.errors import ParameterError, ShapeError
+
+
+@final
+class Ensemble(Prediction):
+    """Members of an ensemble: axis 0 of a distribution's batch, or a list of distributions.
+
+    Listed members may be of different kinds and sample counts; they share batch and event
+    shapes. ``weights`` (M,) are normalised. Where a first-order law is expected, an Ensemble
+    means its mixture.
+
+    >>> import kuq, numpy as np
+    >>> kuq.Ensemble(kuq.Samples(np.zeros((4, 5, 8))))
+    Ensemble of 4 × Samples(batch=(5,), N=8, event=())
+    """
+
+    def __init__(self, members: Distribution | Sequence[Distribution], weights: Any = None) -> None:
+        if isinstance(members, Distribution):
+            if not members.batch_shape:
+                raise ShapeError(
+                    f"the members need a member axis as the first batch axis, got {members!r}; "
+                    "pass arrays of shape (members, batch…, event…) or a list of distributions"
+                )
+            self.members: Distribution | tuple[Distribution, ...] = members
+            first, count = members, members.batch_shape[0]
+            self.dtype = first.dtype
+        elif isinstance(members, (list, tuple)):
+            self.members = tuple(members)
+            count = len(members)
+            first = self._check_list()
+        else:
+            raise ParameterError(
+                "members must be a distribution or a list of distributions, "
+                f"got {type(members).__name__}"
+            )
+        if count == 0:
+            raise ShapeError("an Ensemble needs at least one member")
+        self.member_count = count
+        self._first = first
+        self.weights = None if weights is None else self._normalised(weights)
+
+    def _check_list(self) -> Distribution:
+        assert isinstance(self.members, tuple)
+        if not self.members:
+            raise ShapeError("an Ensemble needs at least one member")
+        for member in self.members:
+            if not isinstance(member, Distribution):
+                raise ParameterError(
+                    f"every member must be a distribution, got {type(member).__name__}"
+                )
+        first = self.members[0]
+        for position, member in enumerate(self.members):
+            if (member.batch_shape, member.event_shape) != (first.batch_shape, first.event_shape):
+                raise ShapeError(
+                    "all members need equal batch and event shapes; "
+                    f"member 0 is {first!r}, member {position} is {member!r}"
+                )
+        try:
+            xp = namespace(*(member.reference for member in self.members))
+        except TypeError:
+            raise ParameterError("all members must come from one array library") from None
+        self.dtype = xp.result_type(*(member.dtype for member in self.members))
+        return first
+
+    def _normalised(self, weights: Any) -> Array:
+        taken, _ = adopt(weights=weights, like=self.reference)
+        weights = taken["weights"]
+        xp = namespace(weights)
+        if tuple(weights.shape) != (self.member_count,):
+            raise ShapeError(
+                f"weights of Ensemble must have shape ({self.member_count},), "
+                f"got {tuple(weights.shape)}"
+            )
+        require_finite(**{"weights of Ensemble": weights})
+        require(weights >= 0, "weights of Ensemble", "≥ 0", weights)
+        total = xp.sum(weights)
+        require(total > 0, "the sum of the weights of Ensemble", "positive", total)
+        return xp.astype(weights / total, self.reference.dtype)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self._first.batch_shape[1:] if self._stacked else self._first.batch_shape
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        return self._first.event_shape
+
+    @property
+    def reference(self) -> Array:
+        return self._first.reference
+
+    @property
+    def _stacked(self) -> bool:
+        return isinstance(self.members, Distribution)
+
+    def mean(self) -> Array:
+        return self._average(self._stack_members("mean"))
+
+    def variance(self) -> Array:
+        means = self._stack_members("mean")
+        gap = means - self._average(means)
+        return self._average(self._stack_members("variance") + gap * gap)
+
+    def _stack_members(self, moment: str) -> Array:
+        if isinstance(self.members, Distribution):
+            return getattr(self.members, moment)()
+        xp = namespace(self.reference)
+        return xp.stack([getattr(member, moment)() for member in self.members])
+
+    def _average(self, values: Array) -> Array:
+        xp = namespace(values)
+        if self.weights is None:
+            return xp.mean(values, axis=0)
+        return xp.sum(values * xp.reshape(self.weights, (-1,) + (1,) * (values.ndim - 1)), axis=0)
+
+    def member_list(self) -> list[Distribution]:
+        """Every member as a distribution of its own."""
+        if isinstance(self.members, Distribution):
+            return [self.members.member(m) for m in range(self.member_count)]
+        return list(self.members)
+
+    def member_weights(self) -> Array:
+        """Normalised weights, (M,)."""
+        if self.weights is not None:
+            return self.weights
+        return constants([1.0 / self.member_count] * self.member_count, self.reference)
+
+    def stack(self, marginal: bool, rtol: float) -> Stack:
+        """The members in canonical form, in groups of one kind, with lead axes (m, n)."""
+        if isinstance(self.members, Distribution):
+            law = self.members.law(marginal, rtol)
+            return Stack((law.flatten_batch(members=True),), self.weights)
+        groups = []
+        for _, run in groupby(self.members, key=lambda m: (type(m), m.parameter_shapes)):
+            laws = [member.law(marginal, rtol).flatten_batch(members=False) for member in run]
+            groups.append(Law.joined(laws))
+        return Stack(tuple(groups), self.weights)
+
+    def _describe(self) -> str:
+        inner = self._first
+        if self._stacked:
+            sizes = f"batch={self.batch_shape}{inner._sizes()}, event={self.event_shape}"
+            return f"Ensemble of {self.member_count} × {type(inner).__name__}({sizes})"
+        assert isinstance(self.members, tuple)
+        shown = [repr(m) for m in self.members]
+        kinds = [f"{len(list(run))} × {text}" for text, run in groupby(shown)]
+        return f"Ensemble of {' + '.join(kinds)}"

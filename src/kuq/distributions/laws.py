@@ -1,0 +1,196 @@
+"""The canonical form of distributions inside the core: weighted atoms, and stacks of members."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kuq._array import Array, constants, namespace, safe_sqrt
+from kuq.distributions.atoms import LowRanks, Normals, Products
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Weighted atoms: weights (lead…, A), or None for a single atom or equal weights.
+
+    ``drawn`` marks a law that stands for the distribution its atoms were drawn from, so that
+    unbiased statistics correct for their number. ``tail`` (lead…) is the order from which on
+    moments do not exist, None if all do.
+    """
+
+    atoms: Any
+    weights: Array | None = None
+    drawn: bool = False
+    method: str = "exact"
+    tail: Array | None = None
+
+    @property
+    def count(self) -> int:
+        return int(self.atoms.lead[-1])
+
+    @property
+    def dimension(self) -> int:
+        first = next(iter(self.atoms.extra))
+        return int(self.atoms.reference.shape[-1 - self.atoms.extra[first]])
+
+    def atom_weights(self) -> Array:
+        """Weights that broadcast against (lead…, A) and sum to one."""
+        if self.weights is not None:
+            return self.weights
+        return constants([1.0 / self.count] * self.count, self.atoms.reference)
+
+    def concentration(self) -> Array | float:
+        """Σw², the inverse of the effective number of atoms."""
+        if self.weights is None:
+            return 1.0 / self.count
+        return namespace(self.weights).sum(self.weights * self.weights, axis=-1)
+
+    def index(self, key: Callable[[Array], Array]) -> Law:
+        """Take a part along the leading axes of every array."""
+        weights = None if self.weights is None else key(self.weights)
+        tail = None if self.tail is None else key(self.tail)
+        atoms = self.atoms.map(lambda a, _: key(a))
+        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+
+    def reshape_lead(self, shape: tuple[int, ...]) -> Law:
+        """Replace the axes before the atom axis."""
+        xp = namespace(self.atoms.reference)
+        atoms = self.atoms.map(lambda a, k: xp.reshape(a, (*shape, *a.shape[a.ndim - k - 1 :])))
+        weights = self.weights
+        if weights is not None:
+            weights = xp.reshape(weights, (*shape, weights.shape[-1]))
+        tail = None if self.tail is None else xp.reshape(self.tail, shape)
+        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+
+    def flatten_batch(self, members: bool) -> Law:
+        """Lead axes (m, n): the member axis, or one of size one, and one batch axis."""
+        batch = self.atoms.lead[:-1]
+        count = batch[0] if members else 1
+        return self.reshape_lead((count, math.prod(batch[1:] if members else batch)))
+
+    @staticmethod
+    def joined(laws: list[Law]) -> Law:
+        """Laws of one kind and shape as one law along the member axis."""
+        if len(laws) == 1:
+            return laws[0]
+        xp = namespace(*(law.atoms.reference for law in laws))
+
+        def join(arrays: list[Array]) -> Array:
+            return xp.concat(arrays, axis=0)
+
+        first = laws[0]
+        names = list(first.atoms.extra)
+        atoms = dataclasses.replace(
+            first.atoms, **{n: join([getattr(law.atoms, n) for law in laws]) for n in names}
+        )
+        weighted = any(law.weights is not None for law in laws)
+        weights = join([law.full_weights() for law in laws]) if weighted else None
+        tail = None if first.tail is None else join([law.tail for law in laws])
+        return dataclasses.replace(first, atoms=atoms, weights=weights, tail=tail)
+
+    def head(self) -> Law:
+        """One member at one batch entry: enough to tell sizes."""
+        return self.index(lambda a: a[:1, :1, ...])
+
+    def full_weights(self) -> Array:
+        """Weights of the full shape (lead…, A)."""
+        xp = namespace(self.atoms.reference)
+        return xp.broadcast_to(self.atom_weights(), self.atoms.lead)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Members of a second-order law in groups of one kind, each with lead axes (m, n).
+
+    ``weights`` (M,) are normalised member weights, or None for equal ones.
+    """
+
+    groups: tuple[Law, ...]
+    weights: Array | None = None
+
+    @property
+    def reference(self) -> Array:
+        return self.groups[0].atoms.reference
+
+    @property
+    def member_count(self) -> int:
+        return sum(int(group.atoms.lead[0]) for group in self.groups)
+
+    @property
+    def batch_count(self) -> int:
+        return int(self.groups[0].atoms.lead[1])
+
+    def member_weights(self) -> Array:
+        if self.weights is not None:
+            return self.weights
+        return constants([1.0 / self.member_count] * self.member_count, self.reference)
+
+    def concentration(self) -> Array | float:
+        if self.weights is None:
+            return 1.0 / self.member_count
+        return namespace(self.weights).sum(self.weights * self.weights)
+
+    def index(self, part: slice) -> Stack:
+        """A part of the batch."""
+        groups = tuple(group.index(lambda a: a[:, part]) for group in self.groups)
+        return Stack(groups, self.weights)
+
+    def blank(self) -> Stack:
+        """One made-up batch entry in place of an empty batch."""
+
+        def one(array: Array) -> Array:
+            return namespace(array).ones((array.shape[0], 1, *array.shape[2:]), dtype=array.dtype)
+
+        return self.map(lambda law: law.index(one))
+
+    def map(self, change: Callable[[Law], Law]) -> Stack:
+        return Stack(tuple(change(group) for group in self.groups), self.weights)
+
+    def members(self) -> Iterator[Law]:
+        """Every member as a law of its own with lead axes (1, n)."""
+        for group in self.groups:
+            for m in range(group.atoms.lead[0]):
+                yield group.index(lambda a, m=m: a[m : m + 1])  # type: ignore[misc]
+
+    def offsets(self) -> Iterator[tuple[int, Law]]:
+        """Every group with the position of its first member."""
+        start = 0
+        for group in self.groups:
+            yield start, group
+            start += int(group.atoms.lead[0])
+
+    @property
+    def method(self) -> str:
+        return worst_method(*(group.method for group in self.groups))
+
+
+METHODS = ("exact", "quadrature", "samples", "monte-carlo")
+
+
+def worst_method(*methods: str) -> str:
+    return max(methods, key=METHODS.index)
+
+
+def to_scalar_atoms(law: Law) -> Law:
+    """Scalar mixtures as weighted normal atoms, the form in which closed forms are known."""
+    atoms = law.atoms
+    if isinstance(atoms, LowRanks):
+        atoms = Normals(atoms.loc, safe_sqrt(atoms.variance()))
+    if not isinstance(atoms, Products):
+        return dataclasses.replace(law, atoms=atoms)
+    xp = namespace(atoms.loc)
+
+    def spread(a: Array) -> Array:  # (…, A, 1, K) -> (…, A·K, 1)
+        return xp.reshape(a, (*a.shape[:-3], a.shape[-3] * a.shape[-1], 1))
+
+    weights = spread(atoms.weights)[..., 0]
+    if law.weights is not None:
+        k = atoms.loc.shape[-1]
+        outer = xp.broadcast_to(law.weights[..., None], (*law.weights.shape, k))
+        weights = weights * xp.reshape(outer, weights.shape)
+    return dataclasses.replace(
+        law, atoms=Normals(spread(atoms.loc), spread(atoms.scale)), weights=weights
+    )

@@ -1,0 +1,87 @@
+"""Multivariate normals with a low-rank plus diagonal covariance."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from kuq._array import Array, adopt, from_numpy, namespace, require, require_finite, safe_sqrt
+from kuq.distributions.atoms import LowRanks, Normals
+from kuq.distributions.base import Distribution
+from kuq.distributions.laws import Law
+from kuq.errors import ShapeError
+
+
+@final
+class LowRankNormal(Distribution):
+    """N(loc, factor·factorᵀ + diag): loc (…, d), factor (…, d, r), diag (…, d) variances ≥ 0.
+
+    >>> import kuq, numpy as np
+    >>> kuq.LowRankNormal(np.zeros((7, 4)), np.ones((7, 4, 2)), np.ones(4))
+    LowRankNormal(batch=(7,), rank=2, event=(4,))
+    """
+
+    event_ndim = 1
+
+    parameters = ("loc", "factor", "diag")
+
+    def __init__(self, loc: Any, factor: Any, diag: Any) -> None:
+        arrays, self.dtype = adopt(loc=loc, factor=factor, diag=diag)
+        loc, factor, diag = arrays["loc"], arrays["factor"], arrays["diag"]
+        shapes = tuple(tuple(a.shape) for a in (loc, factor, diag))
+        remedy = f"expected loc (…, d), factor (…, d, r), diag (…, d), got {shapes}"
+        if loc.ndim < 1 or diag.ndim < 1 or factor.ndim < 2:
+            raise ShapeError(f"LowRankNormal: {remedy}")
+        d = max(loc.shape[-1], diag.shape[-1])
+        if factor.shape[-2] != d or {loc.shape[-1], diag.shape[-1]} - {1, d} or d == 0:
+            raise ShapeError(f"LowRankNormal: {remedy}")
+        try:
+            lead = np.broadcast_shapes(loc.shape[:-1], factor.shape[:-2], diag.shape[:-1])
+        except ValueError:
+            raise ShapeError(f"LowRankNormal: batch axes must broadcast; {remedy}") from None
+        xp = namespace(loc)
+        self.loc = xp.broadcast_to(loc, (*lead, d))
+        self.diag = xp.broadcast_to(diag, (*lead, d))
+        self.factor = xp.broadcast_to(factor, (*lead, d, factor.shape[-1]))
+        require_finite(**arrays)
+        require(self.diag >= 0, "diag of LowRankNormal", "≥ 0", self.diag, "it holds variances")
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return tuple(self.loc.shape[:-1])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        return tuple(self.loc.shape[-1:])
+
+    @property
+    def reference(self) -> Array:
+        return self.loc
+
+    def mean(self) -> Array:
+        return self.loc
+
+    def variance(self) -> Array:
+        return LowRanks(self.loc, self.factor, self.diag).variance()
+
+    def law(self, marginal: bool, rtol: float) -> Law:
+        if marginal:
+            scale = safe_sqrt(self.variance())
+            return Law(Normals(self.loc[..., None, None], scale[..., None, None]))
+        if self.loc.shape[-1] == 1:
+            return Law(Normals(self.loc[..., None, :], safe_sqrt(self.variance())[..., None, :]))
+        return Law(
+            LowRanks(self.loc[..., None, :], self.factor[..., None, :, :], self.diag[..., None, :])
+        )
+
+    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+        xp = namespace(self.loc)
+        rank = self.factor.shape[-1]
+        noise = self._variates(draws, rng)
+        latent = from_numpy(rng.standard_normal((*self.batch_shape, draws, rank)), self.loc)
+        common = xp.matmul(latent, xp.matrix_transpose(self.factor))
+        return self.loc[..., None, :] + safe_sqrt(self.diag)[..., None, :] * noise + common
+
+    def _sizes(self) -> str:
+        return f", rank={self.factor.shape[-1]}"

@@ -1,0 +1,110 @@
+"""Mixtures of normals, one mixture per coordinate."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from kuq._array import Array, adopt, broadcast, from_numpy, namespace, require, require_finite
+from kuq.distributions.atoms import Products
+from kuq.distributions.base import Distribution, event_to_atom, split_event
+from kuq.distributions.laws import Law
+from kuq.errors import ShapeError
+
+
+def check_simplex(weights: Array, name: str) -> None:
+    xp = namespace(weights)
+    require(weights >= 0, name, "≥ 0", weights, "they are probabilities, not logits")
+    total = xp.sum(weights, axis=-1)
+    tolerance = 1e-3 if xp.finfo(weights.dtype).eps > 1e-10 else 1e-6
+    require(
+        xp.abs(total - 1) <= tolerance,
+        f"the sum of {name}",
+        "one",
+        total,
+        "normalise them, or apply a softmax to logits",
+    )
+
+
+@final
+class NormalMixture(Distribution):
+    """Mixtures of normals: the component axis is the LAST axis of every parameter.
+
+    Coordinates of an event are independent, each with its own mixture. Weights are
+    probabilities that sum to one.
+
+    >>> import kuq
+    >>> kuq.NormalMixture([[0.5, 0.5]], [[-1.0, 1.0]], 1.0)
+    NormalMixture(batch=(1,), K=2, event=())
+    """
+
+    parameters = ("weights", "loc", "scale")
+
+    def __init__(self, weights: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
+        arrays, self.dtype = adopt(weights=weights, loc=loc, scale=scale)
+        self.weights, self.loc, self.scale = broadcast(**arrays)
+        if self.loc.ndim == 0 or self.loc.shape[-1] == 0:
+            raise ShapeError(
+                "NormalMixture needs a component axis as the last axis of its parameters, "
+                f"got shape {tuple(self.loc.shape)}"
+            )
+        self._event_shape = split_event(tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture")
+        self.event_ndim = event_ndim
+        require_finite(**arrays)
+        require(
+            self.scale >= 0,
+            "scale of NormalMixture",
+            "≥ 0",
+            self.scale,
+            "it is a standard deviation",
+        )
+        check_simplex(self.weights, "weights of NormalMixture")
+        xp = namespace(self.weights)
+        self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return tuple(self.loc.shape[: self.loc.ndim - 1 - self.event_ndim])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        return self._event_shape
+
+    @property
+    def reference(self) -> Array:
+        return self.loc
+
+    def mean(self) -> Array:
+        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+
+    def variance(self) -> Array:
+        return Products(self.loc, self.scale, self.weights).variance()
+
+    def law(self, marginal: bool, rtol: float) -> Law:
+        def atom(x: Array) -> Array:
+            return event_to_atom(x, self.event_ndim, marginal, trailing=1)
+
+        return Law(Products(atom(self.loc), atom(self.scale), atom(self.weights)))
+
+    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+        xp = namespace(self.loc)
+        shape = (*self.batch_shape, draws, *self.event_shape)
+        uniform = from_numpy(rng.random(shape), self.loc)
+        axis = self.loc.ndim - 1 - self.event_ndim
+        cumulative = xp.expand_dims(xp.cumulative_sum(self.weights, axis=-1), axis=axis)
+        chosen = xp.sum(
+            xp.astype(uniform[..., None] >= cumulative[..., :-1], self.loc.dtype), axis=-1
+        )
+        component = xp.arange(self.loc.shape[-1], dtype=self.loc.dtype, device=_device(self.loc))
+        onehot = xp.astype(chosen[..., None] == component, self.loc.dtype)
+        loc = xp.sum(onehot * xp.expand_dims(self.loc, axis=axis), axis=-1)
+        scale = xp.sum(onehot * xp.expand_dims(self.scale, axis=axis), axis=-1)
+        return loc + scale * self._variates(draws, rng)
+
+    def _sizes(self) -> str:
+        return f", K={self.loc.shape[-1]}"
+
+
+def _device(array: Array) -> Any:
+    return getattr(array, "device", None) if hasattr(array, "is_cuda") else None

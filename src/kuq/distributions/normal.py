@@ -1,0 +1,104 @@
+"""Normals and point masses with independent coordinates."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
+from kuq.distributions.atoms import Normals, Points
+from kuq.distributions.base import Distribution, event_to_atom, split_event
+from kuq.distributions.laws import Law
+
+
+@final
+class Normal(Distribution):
+    """Normal laws with independent coordinates; ``scale`` is a standard deviation ≥ 0.
+
+    >>> import kuq, numpy as np
+    >>> kuq.Normal(np.zeros((5, 3)), 1.0, event_ndim=1)
+    Normal(batch=(5,), event=(3,))
+    """
+
+    parameters = ("loc", "scale")
+
+    def __init__(self, loc: Any, scale: Any, event_ndim: int = 0) -> None:
+        arrays, self.dtype = adopt(loc=loc, scale=scale)
+        self.loc, self.scale = broadcast(**arrays)
+        self._event_shape = split_event(tuple(self.loc.shape), event_ndim, "Normal")
+        self.event_ndim = event_ndim
+        require_finite(**arrays)
+        require(self.scale >= 0, "scale of Normal", "≥ 0", self.scale, "it is a standard deviation")
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return tuple(self.loc.shape[: self.loc.ndim - self.event_ndim])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        return self._event_shape
+
+    @property
+    def reference(self) -> Array:
+        return self.loc
+
+    def mean(self) -> Array:
+        return self.loc
+
+    def variance(self) -> Array:
+        return self.scale * self.scale
+
+    def law(self, marginal: bool, rtol: float) -> Law:
+        def atom(x: Array) -> Array:
+            return event_to_atom(x, self.event_ndim, marginal)
+
+        return Law(Normals(atom(self.loc), atom(self.scale)))
+
+    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+        noise = self._variates(draws, rng)
+        return self._before_event(self.loc) + self._before_event(self.scale) * noise
+
+
+@final
+class Point(Distribution):
+    """A deterministic prediction: the same as a Normal of scale zero.
+
+    >>> import kuq
+    >>> float(kuq.score(kuq.Point(1.0), 3.0, kuq.CRPS()))  # the absolute error
+    2.0
+    """
+
+    parameters = ("value",)
+
+    def __init__(self, value: Any, event_ndim: int = 0) -> None:
+        arrays, self.dtype = adopt(value=value)
+        self.value = arrays["value"]
+        self._event_shape = split_event(tuple(self.value.shape), event_ndim, "Point")
+        self.event_ndim = event_ndim
+        require_finite(value=self.value)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return tuple(self.value.shape[: self.value.ndim - self.event_ndim])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        return self._event_shape
+
+    @property
+    def reference(self) -> Array:
+        return self.value
+
+    def mean(self) -> Array:
+        return self.value
+
+    def variance(self) -> Array:
+        return namespace(self.value).zeros_like(self.value)
+
+    def law(self, marginal: bool, rtol: float) -> Law:
+        return Law(Points(event_to_atom(self.value, self.event_ndim, marginal)))
+
+    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+        shape = (*self.batch_shape, draws, *self.event_shape)
+        return namespace(self.value).broadcast_to(self._before_event(self.value), shape)

@@ -1,0 +1,283 @@
+"""Entropy and divergence of single atoms under one elementary kernel.
+
+This is the one place where the route is chosen: closed forms where they are known, the scale
+engine for every other radial kernel, and an error where there is neither.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kuq._array import Array, any_true, constants, erfcx, namespace
+from kuq.distributions.atoms import (
+    LowRanks,
+    Normals,
+    Points,
+    Products,
+    spread,
+    tail_order,
+    to_low_ranks,
+    to_normals,
+    to_products,
+)
+from kuq.errors import NoClosedFormError
+from kuq.expectations import low_rank, mixture, normal, overlap, scalar
+from kuq.expectations.scales import AtScale, integrate
+from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.laplace import Laplace
+from kuq.kernels.squared_error import SquaredError
+
+AnyAtoms: TypeAlias = Any
+
+#: Below this fraction of the affinity the closed form of the Laplace kernel has lost digits.
+_CLOSE = 1e-3
+
+
+@dataclass(frozen=True)
+class Measure:
+    """An elementary kernel with its bandwidth over the batch (n,), and the accuracy asked for."""
+
+    kernel: Kernel
+    bandwidth: Array | float | None
+    rtol: float
+    budget: int
+
+    def at(self, part: slice) -> Measure:
+        """The same for a part of the batch."""
+        if self.bandwidth is None or isinstance(self.bandwidth, float):
+            return self
+        # A made-up entry of an empty batch has no bandwidth either.
+        width = self.bandwidth[part] if self.bandwidth.shape[0] else 1.0
+        return dataclasses.replace(self, bandwidth=width)
+
+    def width(self, atom_axes: int) -> Any:
+        """The bandwidth, aligned with lead axes (…, n) plus ``atom_axes`` more."""
+        if self.bandwidth is None or isinstance(self.bandwidth, float):
+            return self.bandwidth
+        return self.bandwidth[(..., *(None,) * atom_axes)]
+
+    @property
+    def closed_in_one_dimension(self) -> bool:
+        kernel = self.kernel
+        return isinstance(kernel, Laplace) or (isinstance(kernel, Energy) and kernel.beta == 1)
+
+    @property
+    def method(self) -> str:
+        """How atoms that are not points are integrated, in more than one dimension."""
+        return "quadrature" if isinstance(self.kernel, ScaleMixture) else "exact"
+
+
+def entropy(measure: Measure, p: AnyAtoms) -> Array:
+    """H of every atom, (lead…, A)."""
+    xp = namespace(p.reference)
+    if isinstance(p, Points):
+        return xp.zeros_like(p.value[..., 0])
+    kernel = measure.kernel
+    if isinstance(kernel, SquaredError):
+        return xp.sum(p.variance(), axis=-1)
+    if isinstance(p, Normals) and p.loc.shape[-1] == 1 and measure.closed_in_one_dimension:
+        if isinstance(kernel, Energy):
+            return scalar.absolute_entropy(p.scale[..., 0])
+        return scalar.laplace_entropy(p.scale[..., 0], measure.width(1))
+
+    def at_scale(t: Array) -> tuple[Array, Array]:
+        log_self = _log_self_affinity(t, p)
+        return overlap.entropy(log_self), xp.exp(log_self) / 2
+
+    moment = 2 * spread(p)
+    return _over_scales(measure, at_scale, moment, p.smallest_variance(), 1, 0.0, p)
+
+
+def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
+    """D of all pairs of atoms, (lead…, A, B)."""
+    p, q = p.expand(0), q.expand(1)
+    kernel = measure.kernel
+    if isinstance(p, Points) and isinstance(q, Points):
+        return _between_points(measure, p.value, q.value)
+    if isinstance(kernel, SquaredError):
+        return squared_distance(p.mean(), q.mean())
+    p, q = _promote(measure, p, q)
+    if p.mean().shape[-1] == 1 and measure.closed_in_one_dimension and _plain(p) and _plain(q):
+        return _scalar_divergence(measure, to_normals(p), to_normals(q))
+    return _radial_divergence(measure, p, q)
+
+
+def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
+    """−E k(X, Y) of all pairs of atoms for a bounded kernel, without a difference."""
+    p, q = p.expand(0), q.expand(1)
+    if isinstance(p, Points) and isinstance(q, Points):
+        return 1 - _between_points(measure, p.value, q.value)
+    p, q = _promote(measure, p, q)
+    if p.mean().shape[-1] == 1 and isinstance(measure.kernel, Laplace) and _plain(p) and _plain(q):
+        return _laplace_affinity(measure, to_normals(p), to_normals(q))
+
+    def at_scale(t: Array) -> tuple[Array, Array]:
+        value = namespace(t).exp(_log_cross_affinity(t, p, q))
+        return value, value
+
+    return _pair_over_scales(measure, at_scale, p, q, start_value=1.0)
+
+
+def _plain(atoms: AnyAtoms) -> bool:
+    return isinstance(atoms, (Points, Normals))
+
+
+def _between_points(measure: Measure, x: Array, y: Array) -> Array:
+    kernel = measure.kernel
+    if isinstance(kernel, Radial):
+        return kernel.excess(squared_distance(x, y), measure.width(2))
+    return kernel(x, y) - (kernel(x, x) + kernel(y, y)) / 2
+
+
+def _promote(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> tuple[AnyAtoms, AnyAtoms]:
+    """Bring two kinds of atoms to one; a point mass stays a point."""
+    kinds = {type(p), type(q)} - {Points}
+    if not has_route(measure.kernel, kinds):
+        raise no_closed_form(measure.kernel, p, q)
+    if len(kinds) == 1 and Points in {type(p), type(q)}:
+        return p, q
+    if LowRanks in kinds:
+        rank = max(a.factor.shape[-1] for a in (p, q) if isinstance(a, LowRanks))
+        return to_low_ranks(p, rank), to_low_ranks(q, rank)
+    if Products in kinds:
+        count = max(a.loc.shape[-1] for a in (p, q) if isinstance(a, Products))
+        return to_products(p, count), to_products(q, count)
+    return p, q
+
+
+def has_route(kernel: Kernel, kinds: set[type]) -> bool:
+    """Whether atoms of these kinds, and points, can be measured without drawing from them."""
+    if not isinstance(kernel, (Gaussian, ScaleMixture, SquaredError)):
+        return kinds <= {Points}
+    return not kinds >= {LowRanks, Products} or isinstance(kernel, SquaredError)
+
+
+def no_closed_form(kernel: object, p: AnyAtoms, q: AnyAtoms) -> NoClosedFormError:
+    names: dict[Any, str] = {
+        Points: "point masses",
+        Normals: "normals",
+        LowRanks: "low-rank normals",
+        Products: "products of mixtures",
+    }
+    pair = " and ".join(sorted({names[type(p)], names[type(q)]}))
+    return NoClosedFormError(
+        f"no exact or quadrature route for {kernel!r} between {pair}; "
+        "pass draws=2000, seed=0 to opt in to Monte Carlo"
+    )
+
+
+def _scalar_divergence(measure: Measure, p: Normals, q: Normals) -> Array:
+    loc, scale, loc2, scale2 = (a[..., 0] for a in (p.loc, p.scale, q.loc, q.scale))
+    if isinstance(measure.kernel, Energy):
+        return scalar.absolute_divergence(loc, scale, loc2, scale2)
+    selves = (erfcx(scale / measure.width(2)) + erfcx(scale2 / measure.width(2))) / 2
+    closed = selves - _laplace_affinity(measure, p, q)
+    return repaired(closed, selves, lambda: _radial_divergence(measure, p, q))
+
+
+def repaired(closed: Array, size: Array, other: Callable[[], Array]) -> Array:
+    """A closed form that cancels when small, replaced there by a form that does not."""
+    xp = namespace(closed)
+    lost = ~(closed > _CLOSE * size)
+    if any_true(lost) is False:
+        return closed
+    return xp.where(lost, other(), closed)
+
+
+def _laplace_affinity(measure: Measure, p: Normals, q: Normals) -> Array:
+    loc, scale, loc2, scale2 = (a[..., 0] for a in (p.loc, p.scale, q.loc, q.scale))
+    return scalar.laplace_affinity(loc, scale, loc2, scale2, measure.width(2))
+
+
+def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
+    xp = namespace(p.reference)
+
+    def between(t: Array) -> tuple[Array, Array]:
+        o = _overlap(t, p, q)
+        rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
+        return overlap.divergence(o), rest
+
+    def from_point(t: Array) -> tuple[Array, Array]:
+        log_self, log_cross = _point_overlap(t, p, q)
+        value = overlap.divergence_from_point(log_self, log_cross)
+        return value, xp.exp(log_self) / 2 + xp.exp(log_cross)
+
+    pointed = isinstance(p, Points) or isinstance(q, Points)
+    return _pair_over_scales(measure, from_point if pointed else between, p, q)
+
+
+def _pair_over_scales(
+    measure: Measure, g: AtScale, p: AnyAtoms, q: AnyAtoms, start_value: float = 0.0
+) -> Array:
+    xp = namespace(p.reference)
+    gap = squared_distance(p.mean(), q.mean())
+    moment = gap + spread(p) + spread(q)
+    smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
+    smallest = xp.broadcast_to(smallest, moment.shape)
+    return _over_scales(measure, g, moment, smallest, 2, start_value, p, q)
+
+
+def _over_scales(
+    measure: Measure,
+    g: AtScale,
+    moment: Array,
+    smallest: Array,
+    atom_axes: int,
+    start_value: float,
+    *atoms: AnyAtoms,
+) -> Array:
+    """g at the single scale of the Gaussian kernel, or integrated over scales."""
+    kernel, bandwidth = measure.kernel, measure.width(atom_axes)
+    if isinstance(kernel, Gaussian):
+        t = 1 / bandwidth / bandwidth
+        if isinstance(t, float):
+            t = constants([t], moment)
+        t = namespace(moment).reshape(t, (1,) * (1 + moment.ndim - t.ndim) + tuple(t.shape))
+        return g(t)[0][0]
+    if isinstance(kernel, ScaleMixture):
+        if isinstance(bandwidth, float):
+            bandwidth = constants([bandwidth], moment)
+        order = min(tail_order(a) for a in atoms)
+        decay = min(2.0, max(0.15, order / 2 - (kernel.card.homogeneous_degree or 0.0) / 2))
+        return integrate(kernel, g, moment, smallest, bandwidth, measure.rtol, start_value, decay)
+    raise no_closed_form(kernel, atoms[0], atoms[-1])
+
+
+def _log_self_affinity(t: Array, p: AnyAtoms) -> Array:
+    if isinstance(p, Normals):
+        return normal.log_self_affinity(t, p)
+    if isinstance(p, LowRanks):
+        return low_rank.log_self_affinity(t, p.factor, p.diag)
+    return mixture.log_self_affinity(t, p)
+
+
+def _overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> overlap.Overlap:
+    if isinstance(p, Normals):
+        return normal.overlap(t, p, q)
+    if isinstance(p, LowRanks):
+        return overlap.Overlap(
+            *low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag)
+        )
+    return mixture.overlap(t, p, q)
+
+
+def _point_overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> tuple[Array, Array]:
+    if isinstance(p, Points):
+        p, q = q, p
+    if isinstance(p, Normals):
+        return normal.point_overlap(t, p, q)
+    if isinstance(p, LowRanks):
+        return low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
+    return mixture.point_overlap(t, p, q)
+
+
+def _log_cross_affinity(t: Array, p: AnyAtoms, q: AnyAtoms) -> Array:
+    if isinstance(p, Points) or isinstance(q, Points):
+        return _point_overlap(t, p, q)[1]
+    o = _overlap(t, p, q)
+    return o.log_c - o.shift

@@ -1,0 +1,48 @@
+"""Means and variances of laws: all that the squared error sees."""
+
+from __future__ import annotations
+
+from kuq._array import Array, namespace
+from kuq.distributions.atoms import Points
+from kuq.distributions.laws import Law, Stack
+
+
+def centred_mean(law: Law, pivot: Array) -> Array:
+    """mean − pivot, (lead…, d); the pivot goes first, so that an offset costs no digits."""
+    shifted = _shift(law, pivot)
+    return namespace(shifted).sum(law.atom_weights()[..., None] * shifted, axis=-2)
+
+
+def total_variance(law: Law) -> Array:
+    """The trace of the covariance, (lead…)."""
+    xp = namespace(law.atoms.reference)
+    pivot = law.atoms.mean()[..., 0, :]
+    gap = _shift(law, pivot) - centred_mean(law, pivot)[..., None, :]
+    within = law.atoms.variance() + gap * gap
+    return xp.sum(law.atom_weights() * xp.sum(within, axis=-1), axis=-1)
+
+
+def _shift(law: Law, pivot: Array) -> Array:
+    atoms = law.atoms
+    if isinstance(atoms, Points):
+        return atoms.value - pivot[..., None, :]
+    if hasattr(atoms, "weights"):  # a mixture per coordinate
+        xp = namespace(atoms.loc)
+        return xp.sum(atoms.weights * (atoms.loc - pivot[..., None, :, None]), axis=-1)
+    return atoms.loc - pivot[..., None, :]
+
+
+def pivot_of(stack: Stack) -> Array:
+    """The first atom of the first member, (n, d)."""
+    return stack.groups[0].atoms.mean()[0, :, 0, :]
+
+
+def dispersion(stack: Stack) -> Array:
+    """Σ w_i w_j ‖mean_i − mean_j‖² = 2 Σ w ‖mean − mean̄‖², in two passes."""
+    xp = namespace(stack.reference)
+    pivot = pivot_of(stack)
+    means = xp.concat([centred_mean(group, pivot) for group in stack.groups], axis=0)
+    w = stack.member_weights()[:, None, None]
+    gap = means - xp.sum(w * means, axis=0)
+    gap = gap - xp.sum(w * gap, axis=0)  # what the first pass rounded off
+    return 2 * xp.sum(xp.sum(w * gap * gap, axis=0), axis=-1)

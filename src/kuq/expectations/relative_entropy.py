@@ -1,0 +1,314 @@
+"""Relative entropies of 1-D mixtures of normals, by Gauss-Legendre on panels of all components.
+
+The integrand q log(q/p) − q + p is never negative, and log(q/p) is built from differences of
+matched components, so close mixtures keep their digits. Components of scale zero are point
+masses: they are summed as atoms beside the integral, for which they do not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kuq._array import Array, constants, detach, from_numpy, namespace, safe_ratio
+from kuq.expectations.densities import (
+    bounded_exp,
+    log_sum,
+    lowest,
+    normal_entropy,
+    normal_log_density,
+    unit_gauss_legendre,
+)
+
+# Panel ends in units of each component's scale; beyond the last one its mass is below 1e-17.
+_ENDS = (0.7, 1.4, 2.1, 2.8, 3.5, 4.2, 5.0, 6.0, 7.2, 8.7)
+_ENDS_OF_A_CROSSING = (3.0, 10.0)
+
+
+class _Mixture(NamedTuple):
+    """Weights, locations and scales with components on the last axis."""
+
+    weights: Array
+    loc: Array
+    scale: Array
+
+    def continuous_weights(self) -> Array:
+        return namespace(self.weights).where(self.scale == 0, 0.0, self.weights)
+
+    def safe_scale(self) -> Array:
+        return namespace(self.scale).where(self.scale == 0, 1.0, self.scale)
+
+
+class _Grid(NamedTuple):
+    """Where two or more mixtures are compared: nodes of a rule, then possible atoms.
+
+    Nodes count from ``centre``, or laws far from zero would lose the digits of their scale.
+    """
+
+    centre: Array
+    nodes: Array
+    atoms: Array
+    measure: Array
+
+
+def mixture_entropy(weights: Array, loc: Array, scale: Array, points: int = 8) -> Array:
+    """The differential entropy of a mixture of normals, −inf if it has a point mass.
+
+    It is the mean entropy of the components plus their mutual information with the outcome.
+    """
+    xp = namespace(weights, loc, scale)
+    law = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
+    within = xp.sum(law.weights * normal_entropy(law.safe_scale()), axis=-1)
+    shares, locs, scales = (xp.moveaxis(a, -1, 0) for a in law)
+    ones = xp.ones_like(shares)[..., None]
+    between = mutual_information(shares, ones, locs[..., None], scales[..., None], points)
+    point = xp.any((law.weights > 0) & (law.scale == 0), axis=-1)
+    return xp.where(point, -math.inf, within + between)
+
+
+def mixture_kl(
+    p_weights: Array,
+    p_loc: Array,
+    p_scale: Array,
+    q_weights: Array,
+    q_loc: Array,
+    q_scale: Array,
+    points: int = 8,
+) -> Array:
+    """KL(Q‖P) of mixtures of normals; infinite if Q has a point mass that P has not.
+
+    Components are matched by position when both have equally many.
+    """
+    p, q = _Mixture(p_weights, p_loc, p_scale), _Mixture(q_weights, q_loc, q_scale)
+    xp = namespace(*p, *q)
+    grid = _grid([p, q], points, crossings_of=p)
+    log_p, log_q, log_ratio = _compare(grid, p, q)
+    nothing = lowest(log_p) / 2
+    outside = (log_q > nothing) & (log_p < nothing) & (grid.measure > 0)
+    density = _relative_entropy_density(log_p, log_q, xp.where(outside, 0.0, log_ratio))
+    value = xp.sum(density * grid.measure, axis=-1)
+    return xp.where(xp.any(outside, axis=-1), math.inf, value)
+
+
+def mutual_information(
+    member_weights: Array, weights: Array, loc: Array, scale: Array, points: int = 8
+) -> Array:
+    """Σ_m ω_m KL(P_m‖P̄) of an ensemble of mixtures (members first), P̄ = Σ_m ω_m P_m.
+
+    Between zero and the entropy of the member weights, which distinct point masses attain.
+    """
+    xp = namespace(member_weights, weights, loc, scale)
+    members = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
+    if member_weights.ndim == 1:
+        member_weights = member_weights[(slice(None), *(None,) * (members.loc.ndim - 2))]
+    share = member_weights[..., None]
+    grid = _grid([_pool(share, members)], points)
+    reference = _Mixture(*(a[:1, ...] for a in members))
+    _, log_members, log_ratios = _compare(grid, reference, members)
+    log_mean = log_sum(xp.moveaxis(share, 0, -1), xp.moveaxis(log_members, 0, -1))
+    close = xp.all(xp.abs(log_ratios) < 0.5, axis=0)
+    small = xp.where(close, log_ratios, 0.0)
+    to_mean = small - xp.log1p(xp.sum(share * xp.expm1(small), axis=0))
+    to_mean = xp.where(close, to_mean, log_members - log_mean)
+    density = xp.sum(share * _relative_entropy_density(log_mean, log_members, to_mean), axis=0)
+    return xp.sum(density * grid.measure, axis=-1)
+
+
+def _pool(share: Array, members: _Mixture) -> _Mixture:
+    """The components of all members as those of one mixture."""
+    xp = namespace(share, *members)
+    joint = members._replace(weights=share * members.weights)
+    return _Mixture(*(_flatten(xp.moveaxis(a, 0, -2)) for a in joint))
+
+
+# The integrand.
+
+
+def _relative_entropy_density(log_p: Array, log_q: Array, log_ratio: Array) -> Array:
+    """q log(q/p) − q + p, from the larger density and the distance |log(q/p)| alone."""
+    xp = namespace(log_p, log_q, log_ratio)
+    above, below = log_ratio >= 0.25, log_ratio <= -0.25
+    far = above | below
+    distance = xp.where(far, xp.abs(log_ratio), 1.0)
+    decay = xp.expm1(-distance)
+    apart = xp.where(below, -decay - distance * (1 + decay), distance + decay)
+    factor = xp.where(far, apart, _exp_remainder(-xp.where(far, 0.0, log_ratio)))
+    return factor * xp.exp(xp.where(below, log_p, log_q))
+
+
+def _exp_remainder(x: Array) -> Array:
+    """exp(x) − 1 − x for |x| ≤ 1/4."""
+    series = 1 / math.factorial(12)
+    for order in range(11, 1, -1):
+        series = 1 / math.factorial(order) + x * series
+    return x * x * series
+
+
+def _compare(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Array, Array]:
+    """log p, log q and log(q/p) at every node and atom."""
+    xp = namespace(grid.nodes)
+    at_nodes = _compare_densities(grid, p, q)
+    masses = [_log_mass(grid.atoms, law) for law in (p, q)]
+    at_atoms = (*masses, masses[1] - masses[0])
+    pairs = zip(at_nodes, at_atoms, strict=True)
+    return tuple(xp.concat([node, atom], axis=-1) for node, atom in pairs)
+
+
+def _log_mass(atoms: Array, law: _Mixture) -> Array:
+    xp = namespace(atoms)
+    weights, loc, scale = (a[..., None, :] for a in law)
+    hit = (scale == 0) & (loc == atoms[..., None])
+    return log_sum(xp.where(hit, weights, 0.0), xp.zeros_like(atoms)[..., None])
+
+
+def _compare_densities(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Array, Array]:
+    """log p, log q and log(q/p) at the nodes.
+
+    Matched components enter q − p by the difference of their logarithms: log(q/p) is then small
+    by construction where the laws are close, not by cancellation.
+    """
+    xp = namespace(grid.nodes)
+    p_kernels, q_kernels = _log_kernels(grid, p), _log_kernels(grid, q)
+    p_weights, q_weights = (law.continuous_weights()[..., None, :] for law in (p, q))
+    log_p, log_q = log_sum(p_weights, p_kernels), log_sum(q_weights, q_kernels)
+    difference = log_q - log_p
+    if p_kernels.shape[-1] != q_kernels.shape[-1]:
+        return log_p, log_q, difference
+    change = _log_kernel_change(grid, p, q)
+    if p_kernels.shape[-1] == 1:
+        usable = (p_weights > 0) & (q_weights > 0)
+        safe = (xp.where(usable, w, 1.0) for w in (p_weights, q_weights))
+        change = xp.where(usable, change + _log_ratio(*safe), difference[..., None])
+        return log_p, log_q, change[..., 0]
+    matched = xp.abs(change) < 1
+    p_ratio = p_weights * bounded_exp(p_kernels - log_p[..., None], p_weights)
+    q_ratio = bounded_exp(q_kernels - log_p[..., None], q_weights)
+    terms = xp.where(
+        matched,
+        p_ratio * xp.expm1(xp.where(matched, change, 0.0)) + (q_weights - p_weights) * q_ratio,
+        q_weights * q_ratio - p_ratio,
+    )
+    close = xp.abs(difference) < 0.5
+    relative = xp.where(close, xp.sum(terms, axis=-1), 0.0)
+    return log_p, log_q, xp.where(close, xp.log1p(relative), difference)
+
+
+def _offsets(grid: _Grid, law: _Mixture) -> Array:
+    return grid.nodes[..., None] - (law.loc - grid.centre)[..., None, :]
+
+
+def _log_kernels(grid: _Grid, law: _Mixture) -> Array:
+    return normal_log_density(_offsets(grid, law), law.safe_scale()[..., None, :])
+
+
+@np.errstate(over="ignore")
+def _log_kernel_change(grid: _Grid, p: _Mixture, q: _Mixture) -> Array:
+    """log N(x; q) − log N(x; p) of each component, from the differences of its parameters."""
+    p_scale, q_scale = (law.safe_scale()[..., None, :] for law in (p, q))
+    z = _offsets(grid, p) / p_scale
+    step = ((p.loc - q.loc)[..., None, :] - z * (q_scale - p_scale)) / q_scale
+    return -_log_ratio(p_scale, q_scale) - step * (z + step / 2)
+
+
+def _log_ratio(p: Array, q: Array) -> Array:
+    """log(q/p) of positive numbers, relatively accurate when they are close."""
+    xp = namespace(p, q)
+    gap = (q - p) / p
+    close = xp.abs(gap) < 0.5
+    return xp.where(close, xp.log1p(xp.where(close, gap, 0.0)), xp.log(q) - xp.log(p))
+
+
+# The grid. It follows the parameters but carries no gradient: any fine enough grid will do.
+
+
+def _grid(laws: list[_Mixture], points: int, crossings_of: _Mixture | None = None) -> _Grid:
+    xp = namespace(*laws[0])
+    weights, loc, scale = _all_components(laws)
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    centre = safe_ratio(xp.sum(weights * loc, axis=-1, keepdims=True), total)
+    ends = _component_ends(loc - centre, scale)
+    if crossings_of is not None and crossings_of.loc.shape[-1] > 1:
+        law = _Mixture(*(detach(a) for a in crossings_of))
+        crossings = _crossing_ends(law.weights, law.loc - centre, law.safe_scale())
+        low, high = xp.min(ends, axis=-1, keepdims=True), xp.max(ends, axis=-1, keepdims=True)
+        ends = xp.concat([ends, xp.minimum(xp.maximum(crossings, low), high)], axis=-1)
+    nodes, widths = _panels(ends, points)
+    point = scale == 0
+    same = point[..., None] & point[..., None, :] & (loc[..., None] == loc[..., None, :])
+    copies = xp.sum(xp.astype(same, loc.dtype), axis=-1)
+    atom_measure = safe_ratio(xp.astype(point, loc.dtype), copies)
+    return _Grid(centre, nodes, loc, xp.concat([widths, atom_measure], axis=-1))
+
+
+def _all_components(laws: list[_Mixture]) -> _Mixture:
+    xp = namespace(*laws[0])
+    batch = np.broadcast_shapes(*(tuple(a.shape[:-1]) for law in laws for a in law))
+    spread = [[xp.broadcast_to(detach(a), (*batch, a.shape[-1])) for a in law] for law in laws]
+    return _Mixture(*(xp.concat(list(arrays), axis=-1) for arrays in zip(*spread, strict=True)))
+
+
+def _component_ends(loc: Array, scale: Array) -> Array:
+    ends = constants([*(-e for e in reversed(_ENDS)), 0.0, *_ENDS], loc)
+    return _flatten(loc[..., None] + scale[..., None] * ends)
+
+
+def _panels(ends: Array, points: int) -> tuple[Array, Array]:
+    """Nodes and weights of a Gauss-Legendre rule between all neighbouring ends."""
+    xp = namespace(ends)
+    ends = xp.sort(ends, axis=-1)
+    left, width = ends[..., :-1, None], (ends[..., 1:] - ends[..., :-1])[..., None]
+    nodes, weights = (from_numpy(a, ends) for a in unit_gauss_legendre(points))
+    return _flatten(left + width * nodes), _flatten(width * weights)
+
+
+def _crossing_ends(weights: Array, loc: Array, scale: Array) -> Array:
+    """Panel ends around the points where two components of P are equally dense.
+
+    log p bends there within a width that no scale tells; it matters where a wide Q sees the
+    bend far from all components.
+    """
+    xp = namespace(weights, loc, scale)
+    tiny = float(xp.finfo(loc.dtype).smallest_normal)
+    log_height = xp.log(xp.maximum(weights, xp.full_like(weights, tiny))) - xp.log(scale)
+    # Neighbours at every cyclic distance up to K/2 make all pairs.
+    distances = range(1, loc.shape[-1] // 2 + 1)
+    repeat = [xp.concat([a for _ in distances], axis=-1) for a in (loc, scale, log_height)]
+    other = [
+        xp.concat([xp.roll(a, k, axis=-1) for k in distances], axis=-1)
+        for a in (loc, scale, log_height)
+    ]
+    roots, width = _crossings(*repeat, *other)
+    ends = constants([*(-e for e in _ENDS_OF_A_CROSSING), 0.0, *_ENDS_OF_A_CROSSING], loc)
+    around = width[..., None] * ends
+    return xp.concat([_flatten(root[..., None] + around) for root in roots], axis=-1)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _crossings(
+    loc: Array, scale: Array, log_height: Array, loc_2: Array, scale_2: Array, log_height_2: Array
+) -> tuple[list[Array], Array]:
+    """Both points where two weighted normal densities agree, and the width of the transition."""
+    xp = namespace(loc, scale, log_height)
+    distance = loc_2 - loc
+    # The log densities differ by (a y² − 2 distance y + c) / (2 scale_2²) at y = x − loc.
+    a = 1 - (scale_2 / scale) ** 2
+    c = distance**2 + 2 * scale_2**2 * (log_height - log_height_2)
+    discriminant = distance**2 - a * c
+    root = xp.sqrt(xp.maximum(discriminant, xp.zeros_like(discriminant)))
+    reach = distance + xp.where(distance < 0, -root, root)
+    solutions = [loc + _finite_ratio(reach, a), loc + _finite_ratio(c, reach)]
+    return solutions, _finite_ratio(scale_2**2, root + scale_2 * xp.sqrt(xp.abs(a)))
+
+
+def _finite_ratio(a: Array, b: Array) -> Array:
+    """a / b, and zero where that has no finite value."""
+    xp = namespace(a, b)
+    ratio = a / xp.where(b == 0, 1.0, b)
+    return xp.where((b != 0) & xp.isfinite(ratio), ratio, 0.0)
+
+
+def _flatten(a: Array) -> Array:
+    """Join the last two axes."""
+    return namespace(a).reshape(a, (*a.shape[:-2], -1))

@@ -1,0 +1,253 @@
+"""Structural rules: from atoms to laws, and from laws to ensembles.
+
+For P = Σ w_i P_i: H(P) = Σ w_i H_i + ½ Σ w_i w_j D_ij, and
+D(Σ wP, Σ vQ) = Σ w_i v_j D(P_i, Q_j) − ½ Σ wwD − ½ Σ vvD. All functions give the exact
+functional of the laws as they are (V-statistics); unbiasing comes after, elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from kuq._array import Array, namespace
+from kuq.distributions.atoms import Points, Products
+from kuq.distributions.laws import Law, Stack, to_scalar_atoms
+from kuq.expectations import atoms, moments
+from kuq.expectations import sorted as by_sorting
+from kuq.expectations.atoms import Measure
+from kuq.expectations.tiles import pieces
+from kuq.kernels.base import Radial, ScaleMixture
+from kuq.kernels.energy import Energy
+from kuq.kernels.squared_error import SquaredError
+
+
+def _by_moments(measure: Measure) -> bool:
+    return isinstance(measure.kernel, SquaredError)
+
+
+def _by_sorting(measure: Measure, *laws: Law) -> bool:
+    kernel = measure.kernel
+    absolute = isinstance(kernel, Energy) and kernel.beta == 1
+    return absolute and all(isinstance(p.atoms, Points) and p.dimension == 1 for p in laws)
+
+
+def prepare(measure: Measure, law: Law) -> Law:
+    """Scalar mixtures become weighted normals where those have a closed form."""
+    if measure.closed_in_one_dimension and law.dimension == 1:
+        return to_scalar_atoms(law)
+    return law
+
+
+def entropy(measure: Measure, law: Law) -> Array:
+    """H of laws, (lead…)."""
+    if _by_moments(measure):
+        return moments.total_variance(law)
+    if _by_sorting(measure, law):
+        return by_sorting.entropy(law)
+    law = prepare(measure, law)
+    xp = namespace(law.atoms.reference)
+    within = xp.sum(law.atom_weights() * atoms.entropy(measure, law.atoms), axis=-1)
+    return within + _inner_dispersion(measure, law) / 2
+
+
+def divergence(measure: Measure, p: Law, q: Law) -> Array:
+    """D of laws, (lead…) broadcast."""
+    if _by_sorting(measure, p, q):
+        return by_sorting.divergence(p, q)
+    if _by_moments(measure):
+        xp = namespace(p.atoms.reference)
+        pivot = p.atoms.mean()[..., 0, :]
+        gap = moments.centred_mean(p, pivot) - moments.centred_mean(q, pivot)
+        return xp.sum(gap * gap, axis=-1)
+    inner = (_inner_dispersion(measure, prepare(measure, law)) for law in (p, q))
+    return _pair(measure, p, q, *inner)
+
+
+def _pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
+    """D(P, Q) with the dispersions inside P and Q known."""
+    cross = _cross(measure, prepare(measure, p), prepare(measure, q))
+    value = cross - inner_p / 2 - inner_q / 2
+    mixtures = isinstance(p.atoms, Products) or isinstance(q.atoms, Products)
+    if not (mixtures and measure.closed_in_one_dimension and p.dimension == 1):
+        return value
+    if p.count > 1 or q.count > 1:
+        return value
+    # Sums over components cancel for close mixtures; matched components do not.
+    return atoms.repaired(value, cross, lambda: _matched(measure, p, q))
+
+
+def _matched(measure: Measure, p: Law, q: Law) -> Array:
+    return atoms.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
+
+
+def _inner_dispersion(measure: Measure, law: Law) -> Array:
+    """Σ w_i w_j D_ij inside a law."""
+    if law.count == 1:
+        return namespace(law.atoms.reference).zeros_like(law.atoms.mean()[..., 0, 0])
+    return _cross(measure, law, law)
+
+
+def _cross(measure: Measure, p: Law, q: Law) -> Array:
+    """Σ w_i v_j D(P_i, Q_j), in pieces of P's atoms that fit the budget."""
+    xp = namespace(p.atoms.reference)
+    w, v = p.atom_weights(), q.atom_weights()
+    lead = max(int(np.prod(p.atoms.lead[:-1])), int(np.prod(q.atoms.lead[:-1])))
+    cost = lead * q.count * max(p.atoms.size, q.atoms.size) * node_cost(measure, p, q)
+    total = None
+    for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
+        some = p.atoms.map(lambda a, k, part=part: a[(..., part, *(slice(None),) * k)])
+        values = atoms.divergence(measure, some, q.atoms)
+        inner = xp.sum(values * v[..., None, :], axis=-1)
+        piece = xp.sum(inner * w[..., part], axis=-1)
+        total = piece if total is None else total + piece
+    assert total is not None
+    return total
+
+
+def node_cost(measure: Measure, p: Law, q: Law) -> int:
+    """How many scales are evaluated at once."""
+    points = isinstance(p.atoms, Points) and isinstance(q.atoms, Points)
+    return 12 if isinstance(measure.kernel, ScaleMixture) and not points else 1
+
+
+def item_cost(measure: Measure, *stacks: Stack) -> int:
+    """Numbers that one batch entry touches at once."""
+    cost = max(_member_cost(measure, stack) for stack in stacks)
+    if len(stacks) == 1:
+        return cost
+    heads = [prepare(measure, group.head()) for stack in stacks for group in stack.groups]
+    counts = sorted(head.count for head in heads)
+    size = max(head.atoms.size for head in heads)
+    nodes = max(node_cost(measure, head, head) for head in heads)
+    return int(max(cost, counts[-1] * counts[-2] * size * nodes))
+
+
+def _member_cost(measure: Measure, stack: Stack) -> int:
+    members = stack.member_count
+    draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
+    size = max(int(group.atoms.size) for group in stack.groups)
+    if _by_moments(measure):
+        return draws * size
+    if _by_sorting(measure, *stack.groups):
+        return draws * members
+    heads = [prepare(measure, group.head()) for group in stack.groups]
+    atoms_each = max(head.count for head in heads)
+    nodes = max(node_cost(measure, head, head) for head in heads)
+    pairs = max(1, members * (members - 1) // 2)
+    return pairs * atoms_each**2 * size * nodes
+
+
+def dispersion(measure: Measure, stack: Stack) -> Array:
+    """Σ w_i w_j D(P_i, P_j) over the members, (n,)."""
+    if _by_moments(measure):
+        return moments.dispersion(stack)
+    if _by_sorting(measure, *stack.groups):
+        return by_sorting.dispersion(stack)
+    xp = namespace(stack.reference)
+    w = stack.member_weights()
+    total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
+    for rows, columns, values in pair_blocks(measure, stack):
+        pair_weight = xp.take(w, rows, axis=0) * xp.take(w, columns, axis=0)
+        total = total + 2 * xp.sum(pair_weight[:, None] * values, axis=0)
+    return total
+
+
+def pair_blocks(measure: Measure, stack: Stack):  # type: ignore[no-untyped-def]
+    """Divergences of all pairs i < j, in blocks: indices i, indices j, values (pairs, n)."""
+    groups = list(stack.offsets())
+    inner = [_inner_dispersion(measure, prepare(measure, group)) for _, group in groups]
+    for (a, (start_a, p)), (b, (start_b, q)) in combinations_with_replacement(enumerate(groups), 2):
+        m, k = p.atoms.lead[0], q.atoms.lead[0]
+        rows, columns = np.triu_indices(m, 1) if a == b else np.indices((m, k)).reshape(2, -1)
+        n = stack.batch_count
+        cost = n * max(p.atoms.size, q.atoms.size) * node_cost(measure, p, q)
+        cost *= prepare(measure, p.head()).count * prepare(measure, q.head()).count
+        for part in pieces(len(rows), cost, measure.budget, stack.reference):
+            i, j = _integers(rows[part], stack), _integers(columns[part], stack)
+            xp = namespace(stack.reference)
+
+            def pick(index: Array, xp=xp):  # type: ignore[no-untyped-def]
+                return lambda array: xp.take(array, index, axis=0)
+
+            values = _law_pair(
+                measure,
+                p.index(pick(i)),
+                q.index(pick(j)),
+                xp.take(inner[a], i, axis=0),
+                xp.take(inner[b], j, axis=0),
+            )
+            yield i + start_a, j + start_b, values
+
+
+def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
+    if _by_moments(measure) or _by_sorting(measure, p, q):
+        return divergence(measure, p, q)
+    return _pair(measure, p, q, inner_p, inner_q)
+
+
+def _integers(values: np.ndarray, stack: Stack) -> Array:
+    reference = stack.reference
+    xp = namespace(reference)
+    device = getattr(reference, "device", None) if hasattr(reference, "is_cuda") else None
+    return xp.asarray(np.ascontiguousarray(values), device=device)
+
+
+def cross_divergence(measure: Measure, left: Stack, right: Stack) -> Array:
+    """Σ w_i v_j D(P_i, Q_j) over the members of two stacks, (n,)."""
+    total = None
+    for weight, p, q in _member_pairs(left, right):
+        value = weight * divergence(measure, p, q)[0]
+        total = value if total is None else total + value
+    assert total is not None
+    return total
+
+
+def expected_kernel(measure: Measure, left: Stack, right: Stack) -> Array:
+    """Σ w_i v_j E k(X_i, Y_j), (n,)."""
+    total = None
+    for weight, p, q in _member_pairs(left, right):
+        value = weight * _expected(measure, p, q)[0]
+        total = value if total is None else total + value
+    assert total is not None
+    return total
+
+
+def _expected(measure: Measure, p: Law, q: Law) -> Array:
+    kernel = measure.kernel
+    xp = namespace(p.atoms.reference)
+    p, q = prepare(measure, p), prepare(measure, q)
+    if isinstance(kernel, Radial) and kernel.diagonal == 0:
+        inside = entropy(measure, p) + entropy(measure, q)
+        return inside + divergence(measure, p, q)
+    w, v = p.atom_weights(), q.atom_weights()
+    if isinstance(kernel, Radial):
+        values = kernel.diagonal * atoms.affinity(measure, p.atoms, q.atoms)
+    elif isinstance(p.atoms, Points) and isinstance(q.atoms, Points):
+        values = kernel(p.atoms.value[..., :, None, :], q.atoms.value[..., None, :, :])
+    else:
+        raise atoms.no_closed_form(kernel, p.atoms, q.atoms)
+    return xp.sum(xp.sum(values * v[..., None, :], axis=-1) * w, axis=-1)
+
+
+def _member_pairs(left: Stack, right: Stack) -> Iterator[tuple[Array, Law, Law]]:
+    w, v = left.member_weights(), right.member_weights()
+    for i, p in enumerate(left.members()):
+        for j, q in enumerate(right.members()):
+            yield w[i] * v[j], p, q
+
+
+def divergence_matrix(measure: Measure, stack: Stack) -> Array:
+    """D(P_i, P_j), (M, M, n)."""
+    xp = namespace(stack.reference)
+    m = stack.member_count
+    n = stack.batch_count
+    rows: dict[tuple[int, int], Array] = {}
+    for i, j, values in pair_blocks(measure, stack):
+        for k in range(values.shape[0]):
+            rows[int(i[k]), int(j[k])] = values[k]
+    zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
+    cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]
+    return xp.reshape(xp.stack(cells), (m, m, n))

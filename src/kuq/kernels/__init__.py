@@ -1,0 +1,1 @@
+"""Kernels: what decides how a measure of uncertainty behaves."""

@@ -1,0 +1,358 @@
+"""What a score and a kernel are, and the algebra of kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from kuq._array import Array, Namespace, adopted, is_array, is_traced, namespace, require
+from kuq.errors import ParameterError
+from kuq.kernels.card import KernelCard
+
+Transform: TypeAlias = Callable[[Array], Array]
+
+
+class Score(ABC):
+    """A proper scoring rule: a kernel, or the log score."""
+
+    @property
+    @abstractmethod
+    def card(self) -> KernelCard:
+        """The facts that decide how the measure behaves."""
+
+    @property
+    @abstractmethod
+    def units(self) -> str:
+        """The unit of entropy, divergence and score in terms of the target's unit."""
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{n}={_show(v)}" for n, v in vars(self).items() if v is not None or n != "weights"
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return mine.keys() == theirs.keys() and all(_same(mine[k], theirs[k]) for k in mine)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def _show(value: Any) -> str:
+    return f"<array {tuple(value.shape)}>" if is_array(value) else repr(value)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if is_array(a) or is_array(b):
+        return is_array(a) and is_array(b) and np.array_equal(np.asarray(a), np.asarray(b))
+    return bool(a == b)
+
+
+class Kernel(Score):
+    """A conditionally negative definite kernel k(x, y).
+
+    Subclass it and write ``__call__`` to use a kernel of your own with ``Samples`` and ``Point``;
+    subclass :class:`Radial` or :class:`ScaleMixture` to have it for every other law.
+    """
+
+    weights: Array | None = None
+
+    @abstractmethod
+    def __call__(self, x: Array, y: Array) -> Array:
+        """k(x, y) for outcomes along the last axis; the leading axes broadcast."""
+
+    @property
+    def card(self) -> KernelCard:
+        return KernelCard(name=type(self).__name__, formula="k(x, y)")
+
+    @property
+    def units(self) -> str:
+        return "kernel units"
+
+    def replace_bases(
+        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
+    ) -> Kernel:
+        """The same composition with every elementary kernel changed; stages are what wraps it."""
+        return change(self, stages)
+
+    def terms(self) -> Iterator[Term]:
+        """The elementary kernels of which this one is a positive combination."""
+        yield Term(1.0, (), self)
+
+    def on(self, transform: Transform) -> Transformed:
+        """The kernel k(v(x), v(y)): v focuses on tails or maps an outcome to features.
+
+        ``transform`` gets arrays whose last axes are the event and must keep the axes before.
+        """
+        return Transformed(self, transform)
+
+    def __add__(self, other: object) -> Sum:
+        if not isinstance(other, Kernel):
+            raise ParameterError(f"only kernels can be added to a kernel, got {_describe(other)}")
+        return Sum((*_summands(self), *_summands(other)))
+
+    def __radd__(self, other: object) -> Kernel:
+        if isinstance(other, (int, float)) and other == 0:  # the start value of sum([...])
+            return self
+        raise ParameterError(f"only kernels can be added to a kernel, got {_describe(other)}")
+
+    def __mul__(self, factor: float) -> Scaled:
+        return Scaled(self, factor)
+
+    def __rmul__(self, factor: float) -> Scaled:
+        return Scaled(self, factor)
+
+
+class Radial(Kernel):
+    """A kernel that depends on ‖x − y‖ only, in units of its bandwidth."""
+
+    #: A number, an array that broadcasts against the batch, "median", or None (scale free).
+    bandwidth: Any = None
+    #: k(x, x)
+    diagonal: float = 0.0
+
+    @abstractmethod
+    def profile(self, s: Array, xp: Namespace) -> Array:
+        """k(x, y) − k(x, x) ≥ 0 at s = ‖x − y‖² / bandwidth²."""
+
+    @final
+    def __call__(self, x: Array, y: Array) -> Array:
+        return self.diagonal + self.excess(squared_distance(x, y, self.weights), self.bandwidth)
+
+    @final
+    def excess(self, r2: Array, bandwidth: Array | float | None) -> Array:
+        """k − k(x, x) at a squared distance and a bandwidth that broadcasts against it."""
+        if isinstance(bandwidth, str):
+            raise ParameterError('bandwidth="median" needs a prediction; give a number here')
+        s = r2 if bandwidth is None else r2 / bandwidth / bandwidth
+        return self.profile(s, namespace(s))
+
+
+class ScaleMixture(Radial):
+    """A radial kernel that is a mixture of Gaussian kernels over scales.
+
+    k(x, y) − k(x, x) = ∫ (1 − exp(−t‖x−y‖²)) exp(log_density(v)) dv with v = log(t·bandwidth²).
+    With its density a kernel works exactly (by quadrature) for normals, mixtures, low-rank
+    normals and evidential laws. The density is checked against the profile when it is first used.
+    """
+
+    @abstractmethod
+    def log_density(self, v: np.ndarray) -> np.ndarray:
+        """Log of the density over v = log(t·bandwidth²), in NumPy float64."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MarginalStage:
+    """The event axes become batch axes; results are reduced over them afterwards."""
+
+    reduce: str | None
+    weights: Array | None
+
+
+Stage: TypeAlias = MarginalStage | Transform
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Term:
+    """A positive factor, what to do with a law first, and an elementary kernel."""
+
+    factor: float
+    stages: tuple[Stage, ...]
+    kernel: Kernel
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum(Kernel):
+    """The sum of kernels, e.g. of one family at several bandwidths."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return sum(kernel(x, y) for kernel in self.kernels)
+
+    @property
+    def card(self) -> KernelCard:
+        return KernelCard.of_sum([kernel.card for kernel in self.kernels])
+
+    @property
+    def units(self) -> str:
+        units = {kernel.units for kernel in self.kernels}
+        return units.pop() if len(units) == 1 else "mixed units"
+
+    def replace_bases(
+        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
+    ) -> Kernel:
+        return Sum(tuple(kernel.replace_bases(change, stages) for kernel in self.kernels))
+
+    def terms(self) -> Iterator[Term]:
+        for kernel in self.kernels:
+            yield from kernel.terms()
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(kernel) for kernel in self.kernels)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Scaled(Kernel):
+    """A positive multiple of a kernel."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        factor = self.factor
+        if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)):
+            raise ParameterError(
+                f"a kernel can be multiplied by a positive number, got {_describe(factor)}"
+            )
+        if not 0 < factor < np.inf:
+            raise ParameterError(f"the factor of a kernel must be positive, got {factor}")
+        object.__setattr__(self, "factor", float(factor))
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return self.factor * self.kernel(x, y)
+
+    @property
+    def card(self) -> KernelCard:
+        return dataclasses.replace(
+            self.kernel.card,
+            name=repr(self),
+            formula=f"{self.factor:g}·({self.kernel.card.formula})",
+        )
+
+    @property
+    def units(self) -> str:
+        return self.kernel.units
+
+    def replace_bases(
+        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
+    ) -> Kernel:
+        return Scaled(self.kernel.replace_bases(change, stages), self.factor)
+
+    def terms(self) -> Iterator[Term]:
+        for term in self.kernel.terms():
+            yield dataclasses.replace(term, factor=self.factor * term.factor)
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
+        return f"{self.factor:g} * {inner}"
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Transformed(Kernel):
+    """The kernel k(v(x), v(y)); exact for Samples and Point, Monte Carlo elsewhere."""
+
+    kernel: Kernel
+    transform: Transform
+
+    def __post_init__(self) -> None:
+        if not callable(self.transform):
+            raise ParameterError(f"on() needs a function, got {_describe(self.transform)}")
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return self.kernel(self.transform(x), self.transform(y))
+
+    @property
+    def card(self) -> KernelCard:
+        inner = self.kernel.card
+        # Nothing is known of v: it may be constant, and it moves with no translation.
+        return KernelCard(
+            name=repr(self), formula=f"{inner.formula} on v(x), v(y)", bounded=inner.bounded
+        )
+
+    @property
+    def units(self) -> str:
+        return f"{self.kernel.units} (of the transformed outcome)"
+
+    def replace_bases(
+        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
+    ) -> Kernel:
+        inner = self.kernel.replace_bases(change, (*stages, self.transform))
+        return Transformed(inner, self.transform)
+
+    def terms(self) -> Iterator[Term]:
+        for term in self.kernel.terms():
+            yield dataclasses.replace(term, stages=(self.transform, *term.stages))
+
+    def __repr__(self) -> str:
+        name = getattr(self.transform, "__name__", repr(self.transform))
+        return f"{self.kernel!r}.on({name})"
+
+
+def _summands(kernel: Kernel) -> tuple[Kernel, ...]:
+    return kernel.kernels if isinstance(kernel, Sum) else (kernel,)
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, Score):
+        return f"{value!r}, which is not a kernel"
+    return f"{value!r} of type {type(value).__name__}"
+
+
+def squared_distance(x: Array, y: Array, weights: Array | None = None) -> Array:
+    xp = namespace(x, y)
+    gap = x - y
+    square = gap * gap
+    if weights is not None:
+        square = square * xp.reshape(adopted(weights, square), (-1,))
+    return xp.sum(square, axis=-1)
+
+
+def check_bandwidth(kernel: Radial) -> None:
+    """A bandwidth is a positive number or array, or the word "median"."""
+    bandwidth = kernel.bandwidth
+    name = f"bandwidth of {type(kernel).__name__}"
+    if isinstance(bandwidth, str):
+        if bandwidth != "median":
+            raise ParameterError(
+                f'{name} must be a number, an array or "median", got {bandwidth!r}'
+            )
+    elif is_array(bandwidth):
+        if not is_traced(bandwidth):
+            xp = namespace(bandwidth)
+            require((bandwidth > 0) & xp.isfinite(bandwidth), name, "positive", bandwidth)
+    elif isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
+        if not 0 < bandwidth < np.inf:
+            raise ParameterError(f"{name} must be positive and finite, got {bandwidth}")
+        object.__setattr__(kernel, "bandwidth", float(bandwidth))
+    else:
+        raise ParameterError(
+            f'{name} must be a number, an array or "median", got {type(bandwidth).__name__}'
+        )
+
+
+def check_weights(kernel: Any) -> None:
+    """Event weights are an array or list of numbers ≥ 0, not all zero."""
+    weights = kernel.weights
+    if weights is None or is_traced(weights):
+        return
+    weights = weights if is_array(weights) else np.asarray(weights, dtype=float)
+    xp = namespace(weights)
+    name = f"weights of {type(kernel).__name__}"
+    require((weights >= 0) & xp.isfinite(weights), name, "finite and not negative", weights)
+    require(xp.any(weights > 0), name, "positive somewhere", xp.sum(weights))
+
+
+def check_number(kernel: Any, field: str, low: float, high: float) -> None:
+    """A scalar shape parameter inside an open interval."""
+    value = getattr(kernel, field)
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise ParameterError(
+            f"{field} of {type(kernel).__name__} must be a number, got {type(value).__name__}"
+        )
+    if not low < value < high:
+        raise ParameterError(
+            f"{field} of {type(kernel).__name__} must lie in ({low:g}, {high:g}), got {value}"
+        )
+    object.__setattr__(kernel, field, float(value))

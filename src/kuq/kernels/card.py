@@ -1,0 +1,132 @@
+"""Kernel cards: the facts of a kernel and which of the paper's propositions follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class KernelCard:
+    """Facts about a kernel; ``None`` as a degree means not homogeneous.
+
+    A bounded kernel is never convex, so no kernel satisfies both Proposition 2 and 3.
+    """
+
+    name: str
+    formula: str
+    strictly_proper: bool = False
+    bounded: bool = False
+    translation_invariant: bool = False
+    homogeneous_degree: float | None = None
+    convex: bool = False
+
+    @property
+    def epistemic_zero_only_if_members_agree(self) -> bool:
+        """Proposition 1, converse: EU = 0 implies that all members are equal."""
+        return self.strictly_proper
+
+    @property
+    def aleatoric_grows_with_spread(self) -> bool:
+        """Proposition 2: AU is monotone in the convex order."""
+        return self.translation_invariant and self.convex
+
+    @property
+    def robust(self) -> bool:
+        """Proposition 3: one member, however wrong, has bounded influence."""
+        return self.bounded
+
+    @staticmethod
+    def of_sum(cards: Sequence[KernelCard]) -> KernelCard:
+        degrees = {card.homogeneous_degree for card in cards}
+        return KernelCard(
+            name=" + ".join(card.name for card in cards),
+            formula=" + ".join(card.formula for card in cards),
+            strictly_proper=any(card.strictly_proper for card in cards),
+            bounded=all(card.bounded for card in cards),
+            translation_invariant=all(card.translation_invariant for card in cards),
+            homogeneous_degree=degrees.pop() if len(degrees) == 1 else None,
+            convex=all(card.convex for card in cards),
+        )
+
+
+_COLUMNS = (
+    "name",
+    "formula",
+    "strictly_proper",
+    "bounded",
+    "translation_invariant",
+    "homogeneous_degree",
+    "convex",
+    "epistemic_zero_only_if_members_agree",
+    "aleatoric_grows_with_spread",
+    "robust",
+)
+_HEADINGS = (
+    "score",
+    "k(x, y)",
+    "strictly proper",
+    "bounded",
+    "translation inv.",
+    "degree",
+    "convex",
+    "Prop. 1 (EU=0 iff equal)",
+    "Prop. 2 (AU monotone)",
+    "Prop. 3 (robust)",
+)
+
+
+class KernelCards(Sequence[KernelCard]):
+    """Kernel cards in order; prints as a table, and ``records()`` gives plain dictionaries."""
+
+    def __init__(self, cards: Sequence[KernelCard]) -> None:
+        self._cards = tuple(cards)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._cards[index]
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def __iter__(self) -> Iterator[KernelCard]:
+        return iter(self._cards)
+
+    def records(self) -> list[dict[str, object]]:
+        return [{column: getattr(card, column) for column in _COLUMNS} for card in self._cards]
+
+    def __repr__(self) -> str:
+        rows = [_HEADINGS, *(tuple(_cell(v) for v in r.values()) for r in self.records())]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.insert(1, "  ".join("-" * w for w in widths))
+        return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def all_positive(weights: Any) -> bool:
+    """Whether event weights see every coordinate."""
+    return weights is None or bool(np.all(np.asarray(weights) > 0))
+
+
+def bounded_card(kernel: object, formula: str) -> KernelCard:
+    """The card that all strictly proper bounded radial kernels share."""
+    return KernelCard(
+        name=repr(kernel),
+        formula=formula,
+        strictly_proper=all_positive(getattr(kernel, "weights", None)),
+        bounded=True,
+        translation_invariant=True,
+    )

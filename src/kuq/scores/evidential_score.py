@@ -1,0 +1,120 @@
+"""Normal-inverse-gamma laws: population values, with no members to sample."""
+
+from __future__ import annotations
+
+import math
+
+from kuq._array import Array, adopted, constants, is_traced, namespace
+from kuq.distributions.evidential import NormalInverseGamma
+from kuq.errors import NoClosedFormError
+from kuq.expectations import evidential
+from kuq.expectations.scales import integrate
+from kuq.expectations.tiles import budget_elements, pieces
+from kuq.kernels.base import Kernel, MarginalStage, ScaleMixture, Term
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.squared_error import SquaredError
+from kuq.scores.kernel_score import finish
+from kuq.scores.options import Options
+from kuq.scores.views import View, check_event_weights, flat_bandwidth
+
+
+def has_route(term: Term) -> bool:
+    plain = all(isinstance(stage, MarginalStage) for stage in term.stages)
+    return plain and isinstance(term.kernel, (Gaussian, ScaleMixture, SquaredError))
+
+
+def method(term: Term, prediction: NormalInverseGamma) -> str:
+    scalar = bool(term.stages) or prediction.event_shape in ((), (1,))
+    closed = isinstance(term.kernel, SquaredError) or (isinstance(term.kernel, Energy) and scalar)
+    return "exact" if closed else "quadrature"
+
+
+def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> tuple[Array, Array]:
+    """Aleatoric and pairwise epistemic uncertainty of one term, reduced over the event."""
+    if not has_route(term):
+        raise NoClosedFormError(
+            f"no exact or quadrature route for {term.kernel!r} with {prediction!r}; "
+            "pass draws=2000, seed=0 to opt in to Monte Carlo"
+        )
+    marginal = term.stages[0] if term.stages else None
+    assert marginal is None or isinstance(marginal, MarginalStage)
+    if marginal is not None:
+        check_event_weights(marginal.weights, prediction.event_shape, "Marginal")
+    nu, alpha, beta = prediction.parameters(marginal is not None)
+    xp = namespace(nu)
+    if term.kernel.weights is not None:
+        check_event_weights(term.kernel.weights, prediction.event_shape, type(term.kernel).__name__)
+        beta = beta * xp.reshape(adopted(term.kernel.weights, beta), (-1,))
+    v = View.of_shape(prediction, marginal)
+    flat = [xp.reshape(x, (-1, x.shape[-1])) for x in (nu, alpha, beta)]
+    bandwidth = flat_bandwidth(term.kernel, v.shape, bool(marginal), nu)
+    itemsize = int(xp.finfo(nu.dtype).bits) // 8
+    budget = budget_elements(options.max_memory, itemsize)
+    parts = []
+    for part in pieces(flat[0].shape[0], 512 * 12 * nu.shape[-1], budget, nu):
+        width = bandwidth
+        if bandwidth is not None and not isinstance(bandwidth, float):
+            width = bandwidth[part]
+        nu, alpha, beta = (x[part] for x in flat)
+        parts.append(_term(term, nu, alpha, beta, width, options.rtol))
+    both = [xp.concat(list(column)) * term.factor for column in zip(*parts, strict=True)]
+    return finish(both[0], v), finish(both[1], v)
+
+
+def _term(
+    term: Term, nu: Array, alpha: Array, beta: Array, bandwidth: Array | float | None, rtol: float
+) -> tuple[Array, Array]:
+    kernel = term.kernel
+    xp = namespace(nu)
+    if isinstance(kernel, SquaredError):
+        au, eu = evidential.squared(nu, alpha, beta)
+        return xp.sum(au, axis=-1), xp.sum(eu, axis=-1)
+    if isinstance(kernel, Energy) and nu.shape[-1] == 1:
+        au, eu = evidential.energy(nu, alpha, beta, kernel.beta)
+        return au[..., 0], eu[..., 0]
+    return _radial(kernel, nu, alpha, beta, bandwidth, rtol)
+
+
+def _radial(
+    kernel: Kernel,
+    nu: Array,
+    alpha: Array,
+    beta: Array,
+    bandwidth: Array | float | None,
+    rtol: float,
+) -> tuple[Array, Array]:
+    """Both parts at the scale of the Gaussian kernel, or integrated over scales."""
+    xp = namespace(nu)
+    if isinstance(bandwidth, float):
+        bandwidth = constants([bandwidth], nu)
+    if isinstance(kernel, Gaussian):
+        assert bandwidth is not None
+        t = xp.broadcast_to(1 / bandwidth / bandwidth, nu.shape[:-1])
+        au, eu = evidential.at_scale(t[None, ...], nu, alpha, beta, rtol)[:2]
+        return au[0], eu[0]
+    assert isinstance(kernel, ScaleMixture)
+
+    def at_scale(t: Array) -> tuple[Array, Array]:
+        au, eu, affinity = evidential.at_scale(t[:, 0, ...], nu, alpha, beta, rtol / 10)
+        return xp.stack([au, eu], axis=1), xp.stack([affinity, affinity], axis=1)
+
+    unit = xp.sum(beta * (1 + 1 / nu) / alpha, axis=-1)
+    unit = xp.stack([unit, unit])
+    smallest = xp.min(beta / (alpha + 1), axis=-1) / 40
+    order = kernel.card.homogeneous_degree or 0.0
+    heaviest = xp.min(alpha, axis=-1)
+    decay = 0.4 if is_traced(heaviest) else float(xp.min(heaviest)) - order / 2
+    both = integrate(
+        kernel,
+        at_scale,
+        unit,
+        xp.broadcast_to(smallest, unit.shape),
+        bandwidth,
+        rtol,
+        decay=min(2.0, max(decay, 0.15)),
+    )
+    if order:
+        exists = heaviest > order / 2
+        both = xp.where(exists, both, xp.full_like(both, math.inf))
+    return both[0], both[1]

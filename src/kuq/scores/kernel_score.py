@@ -1,0 +1,176 @@
+"""Kernel scores of predictions: tiles, units and unbiasing around the rules."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from kuq._array import Array, namespace, power_of_two, require
+from kuq.distributions.atoms import Points
+from kuq.distributions.laws import Law, Stack, worst_method
+from kuq.errors import InsufficientDataError
+from kuq.expectations import moments, rules
+from kuq.expectations.atoms import Measure
+from kuq.expectations.tiles import budget_elements, pieces
+from kuq.kernels.base import Radial, Term
+from kuq.kernels.marginal import reduce_event
+from kuq.scores.options import Options
+from kuq.scores.views import View, flat_bandwidth
+
+
+def over_tiles(
+    term: Term, options: Options, views: list[View], compute: Callable[..., list[Array]]
+) -> list[Array]:
+    """Run ``compute(measure, *stacks)`` on pieces of the batch and join the results."""
+    first = views[0]
+    reference = first.stack.reference
+    xp = namespace(reference)
+    budget = budget_elements(options.max_memory, int(xp.finfo(reference.dtype).bits) // 8)
+    width = flat_bandwidth(term.kernel, first.shape, first.marginal is not None, reference)
+    measure = Measure(term.kernel, width, options.rtol, budget)
+    cost = rules.item_cost(measure, *(v.stack for v in views))
+    if first.stack.batch_count == 0:  # shapes come from one made-up entry
+        values = _in_own_units(measure.at(slice(0, 0)), [v.stack.blank() for v in views], compute)
+        return [value[..., :0] for value in values]
+    results = [
+        _in_own_units(measure.at(part), [v.stack.index(part) for v in views], compute)
+        for part in pieces(first.stack.batch_count, cost, budget, reference)
+    ]
+    joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
+    return [term.factor * value for value in joined]
+
+
+def _in_own_units(
+    measure: Measure, stacks: list[Stack], compute: Callable[..., list[Array]]
+) -> list[Array]:
+    """Bring laws and bandwidth to unit scale, so that no square leaves the range of floats."""
+    kernel = measure.kernel
+    if not isinstance(kernel, Radial):
+        return compute(measure, *stacks)
+    unit = _unit(stacks)
+    stacks = [_divided(stack, unit) for stack in stacks]
+    degree = kernel.card.homogeneous_degree
+    if degree is None:
+        width = 1.0 if measure.bandwidth is None else measure.bandwidth
+        return compute(dataclasses.replace(measure, bandwidth=width / unit), *stacks)
+    xp = namespace(unit)
+    scale = xp.pow(unit, xp.full_like(unit, degree))
+    return [value * scale for value in compute(measure, *stacks)]
+
+
+def _unit(stacks: list[Stack]) -> Array:
+    """A power of two of the size of the data, (n,): dividing by it loses nothing."""
+    xp = namespace(stacks[0].reference)
+    pivot = moments.pivot_of(stacks[0])
+    size = xp.zeros_like(pivot[..., 0])
+    for stack in stacks:
+        for group in stack.groups:
+            size = xp.maximum(size, group.atoms.extent(pivot))
+    return power_of_two(size)
+
+
+def _divided(stack: Stack, unit: Array) -> Stack:
+    def scaled(array: Array, axes: int) -> Array:
+        return array / unit[(..., *(None,) * (axes + 1))]
+
+    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
+
+
+def bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
+    """H_U − H_V of every member: what its finite number of draws takes away, (m, n)."""
+    xp = namespace(entropies)
+    if not law.drawn or not (unbiased_samples or law.method == "monte-carlo"):
+        return xp.zeros_like(entropies)
+    if law.count < 2:
+        raise InsufficientDataError(
+            "unbiased statistics need at least two draws of each law, got N = 1; "
+            'pass unbiased=False, or unbiased="members" to correct for members only'
+        )
+    share = law.concentration()
+    if not isinstance(share, float):
+        alone = share > 1 - 1e-9
+        share = xp.where(alone, xp.full_like(share, math.nan), share)
+        return entropies * (share / (1 - share))
+    return entropies * (share / (1 - share))
+
+
+def member_parts(measure: Measure, stack: Stack, options: Options, disperse: bool) -> list[Array]:
+    """H_V and its bias for every member, (M, n) each, and the dispersion (n,)."""
+    xp = namespace(stack.reference)
+    degree = _growth(measure)
+    entropies, biases = [], []
+    for group in stack.groups:
+        h = rules.entropy(measure, group)
+        entropies.append(_infinite_beyond(h, group.tail, degree))
+        biases.append(bias(group, h, options.unbiased_samples))
+    parts = [xp.concat(entropies, axis=0), xp.concat(biases, axis=0)]
+    if disperse:
+        spread = rules.dispersion(measure, stack)
+        if stack.member_count > 1:
+            spread = _infinite_beyond(spread, lowest_tail(stack), degree)
+        parts.append(spread)
+    return parts
+
+
+def lowest_tail(*stacks: Stack) -> Array | None:
+    """The lowest order without moments among the members, (n,)."""
+    tails = [group.tail for stack in stacks for group in stack.groups if group.tail is not None]
+    if not tails:
+        return None
+    xp = namespace(*tails)
+    return xp.min(xp.concat(tails, axis=0), axis=0)
+
+
+def infinite_without_moments(value: Array, measure: Measure, *stacks: Stack) -> Array:
+    return _infinite_beyond(value, lowest_tail(*stacks), _growth(measure))
+
+
+def _growth(measure: Measure) -> float:
+    """The order of the moment that the kernel needs; zero for bounded kernels."""
+    degree = measure.kernel.card.homogeneous_degree
+    return 0.0 if degree is None else degree
+
+
+def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
+    """inf where a moment of the kernel's degree does not exist."""
+    if tail is None or degree == 0:
+        return value
+    xp = namespace(value)
+    # The quadrature over scales ends where squares overflow, too early just above the pole.
+    largest = math.log(float(xp.finfo(value.dtype).max))
+    margin = (40 if largest > 100 else 24) / (0.85 * largest)
+    require(
+        ~((tail > degree) & (tail < degree + margin)),
+        "df of a Student-t law",
+        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} for this score",
+        tail,
+        "closer to the pole its quadrature is not accurate",
+    )
+    return xp.where(tail > degree, value, xp.full_like(value, math.inf))
+
+
+def finish(values: Array, v: View) -> Array:
+    """Flat results to batch shape, reduced over the event of a marginal kernel."""
+    xp = namespace(values)
+    lead = tuple(values.shape[:-1])
+    shaped = xp.reshape(values, (*lead, *v.shape))
+    if v.marginal is None:
+        return shaped
+    return reduce_event(shaped, v.marginal.reduce, v.marginal.weights, len(v.event_shape))
+
+
+def term_method(term: Term, *views: View) -> str:
+    """How the worst part of a term was computed."""
+    return worst_method(*(_stack_method(term, v) for v in views))
+
+
+def _stack_method(term: Term, v: View) -> str:
+    own = v.stack.method
+    points = all(isinstance(group.atoms, Points) for group in v.stack.groups)
+    if points:
+        return own
+    probe = Measure(term.kernel, None, 1e-8, 1)
+    scalar = v.stack.groups[0].dimension == 1
+    closed = scalar and probe.closed_in_one_dimension
+    return worst_method(own, "exact" if closed else probe.method)

@@ -1,0 +1,87 @@
+"""Monte Carlo for the log score, by request: means of log densities at draws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kuq._array import Array, namespace
+from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.scores.log_score import prediction_log_density
+from kuq.scores.options import Options
+
+
+def _members(prediction: Prediction) -> tuple[list[Distribution], Array | list[float]]:
+    if isinstance(prediction, Ensemble):
+        return prediction.member_list(), prediction.member_weights()
+    assert isinstance(prediction, Distribution)
+    return [prediction], [1.0]
+
+
+def _draws(law: Distribution, options: Options, position: int) -> list[Array]:
+    """Draws one by one, each of shape (batch…, event…)."""
+    rng = np.random.default_rng([options.seed, position])
+    values = law.sample(options.draws or 0, rng)
+    xp = namespace(values)
+    moved = xp.moveaxis(values, values.ndim - law.event_ndim - 1, 0)
+    return [moved[i, ...] for i in range(moved.shape[0])]
+
+
+def _mean_log_ratio(draws: list[Array], above: Prediction, below: Prediction | None) -> Array:
+    """The mean of log above(x) − log below(x)."""
+    total = None
+    for x in draws:
+        value = prediction_log_density(above, x)
+        if below is not None:
+            value = value - prediction_log_density(below, x)
+        total = value if total is None else total + value
+    assert total is not None
+    return total / len(draws)
+
+
+def entropy(prediction: Prediction, options: Options) -> Array:
+    """The entropy of a law, or of the mixture of an ensemble."""
+    laws, weights = _members(prediction)
+    parts = [
+        -w * _mean_log_ratio(_draws(law, options, m), prediction, None)
+        for m, (law, w) in enumerate(zip(laws, weights, strict=True))
+    ]
+    return sum(parts)
+
+
+def divergence(p: Prediction, q: Prediction, options: Options) -> Array:
+    """KL(Q‖P)."""
+    laws, weights = _members(q)
+    parts = [
+        w * _mean_log_ratio(_draws(law, options, m), q, p)
+        for m, (law, w) in enumerate(zip(laws, weights, strict=True))
+    ]
+    return sum(parts)
+
+
+def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
+    """KL(P_j‖P_i) at [i, j], (M, M, batch…)."""
+    laws, _ = _members(prediction)
+    xp = namespace(prediction.reference)
+    columns = []
+    for j, q in enumerate(laws):
+        draws = _draws(q, options, j)
+        columns.append(xp.stack([_mean_log_ratio(draws, q, p) for p in laws]))
+    return xp.stack(columns, axis=1)
+
+
+def mutual_information(prediction: Ensemble, options: Options) -> Array:
+    """Σ w_m KL(P_m‖P̄)."""
+    laws, weights = _members(prediction)
+    parts = [
+        w * _mean_log_ratio(_draws(law, options, m), law, prediction)
+        for m, (law, w) in enumerate(zip(laws, weights, strict=True))
+    ]
+    return sum(parts)
+
+
+def member_entropies(prediction: Ensemble, options: Options) -> Array:
+    laws, _ = _members(prediction)
+    xp = namespace(prediction.reference)
+    rows = [-_mean_log_ratio(_draws(law, options, m), law, None) for m, law in enumerate(laws)]
+    return xp.stack(rows)

@@ -1,0 +1,54 @@
+"""Monte Carlo by request: laws replaced by draws where no exact route exists."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from kuq._array import from_numpy, namespace
+from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.normal import Normal, Point
+from kuq.distributions.samples import Samples
+from kuq.distributions.student_t import gamma_variates
+from kuq.scores.options import Options
+
+
+def drawn(prediction: Prediction, draws: int, rng: np.random.Generator) -> Prediction:
+    """The same prediction with every law that is not made of points replaced by draws."""
+    if isinstance(prediction, Ensemble):
+        if isinstance(prediction.members, Distribution):
+            members: object = _drawn_law(prediction.members, draws, rng)
+        else:
+            members = [_drawn_law(member, draws, rng) for member in prediction.members]
+        return Ensemble(members, prediction.weights)  # type: ignore[arg-type]
+    if isinstance(prediction, NormalInverseGamma):
+        count = max(2, math.ceil(math.sqrt(draws)))
+        return drawn(Ensemble(_members(prediction, count, rng)), count, rng)
+    assert isinstance(prediction, Distribution)
+    return _drawn_law(prediction, draws, rng)
+
+
+def _drawn_law(law: Distribution, draws: int, rng: np.random.Generator) -> Distribution:
+    if isinstance(law, (Samples, Point)):
+        return law
+    return Samples.by_monte_carlo(law.sample(draws, rng), law.event_ndim)
+
+
+def _members(law: NormalInverseGamma, count: int, rng: np.random.Generator) -> Normal:
+    """Normals drawn from the second-order law, along a new first axis."""
+    xp = namespace(law.loc)
+    shape = (count, *law.loc.shape)
+    gamma = gamma_variates(law.alpha, shape, rng)
+    variance = law.beta / gamma
+    noise = from_numpy(rng.standard_normal(shape), law.loc)
+    return Normal(law.loc + xp.sqrt(variance / law.nu) * noise, xp.sqrt(variance), law.event_ndim)
+
+
+def drawn_members(prediction: NormalInverseGamma, options: Options) -> Ensemble:
+    """An ensemble of draws of an evidential law, √draws members of √draws draws each."""
+    ensemble = drawn(prediction, options.draws or 0, np.random.default_rng(options.seed))
+    assert isinstance(ensemble, Ensemble)
+    return ensemble

@@ -1,0 +1,240 @@
+"""A prediction as one term of a kernel sees it: stages, event weights, bandwidths."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kuq._array import Array, adopted, is_traced, median, namespace, safe_sqrt, shape_of
+from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.laws import Stack
+from kuq.distributions.normal import Point
+from kuq.distributions.samples import Samples
+from kuq.errors import NoClosedFormError, ParameterError, ShapeError
+from kuq.expectations import atoms, evidential, moments
+from kuq.kernels.base import Kernel, MarginalStage, Radial, Term
+from kuq.scores.monte_carlo import drawn
+from kuq.scores.options import Options
+
+
+@dataclass(frozen=True)
+class View:
+    """A prediction as one term of a kernel sees it: canonical members over a flat batch."""
+
+    stack: Stack
+    batch_shape: tuple[int, ...]
+    event_shape: tuple[int, ...]
+    marginal: MarginalStage | None
+
+    @staticmethod
+    def of_shape(prediction: Prediction, marginal: MarginalStage | None) -> View:
+        """Only the shapes, for laws that are not made of atoms."""
+        return View(Stack(()), prediction.batch_shape, prediction.event_shape, marginal)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of results before the reduction over the event."""
+        return (*self.batch_shape, *(self.event_shape if self.marginal else ()))
+
+
+def views(term: Term, options: Options, *predictions: Prediction) -> list[View]:
+    """Predictions as a term sees them together, drawn from where that is needed and asked for."""
+    known = [first_or_second_order(prediction) for prediction in predictions]
+    if options.draws is not None and not _has_route(term, *known):
+        known = [
+            drawn(prediction, options.draws, np.random.default_rng([options.seed, position]))
+            for position, prediction in enumerate(known)
+        ]
+    return [_view(prediction, term, options) for prediction in known]
+
+
+def _view(prediction: Prediction, term: Term, options: Options) -> View:
+    """Apply the stages of a term to a prediction."""
+    marginal: MarginalStage | None = None
+    event_shape = prediction.event_shape
+    for stage in term.stages:
+        if isinstance(stage, MarginalStage):
+            marginal, event_shape = stage, prediction.event_shape
+            check_event_weights(stage.weights, event_shape, "Marginal")
+        else:
+            prediction = _transformed(prediction, stage, marginal is not None, term.kernel)
+            event_shape = prediction.event_shape
+    stack = _stack(prediction, marginal is not None, options.rtol)
+    if term.kernel.weights is not None:
+        check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
+        stack = _weighted(stack, term.kernel.weights)
+    return View(stack, prediction.batch_shape, event_shape, marginal)
+
+
+def first_or_second_order(prediction: Prediction) -> Prediction:
+    if isinstance(prediction, NormalInverseGamma):
+        return prediction.predictive()
+    if not isinstance(prediction, Prediction):
+        raise ParameterError(
+            "a prediction must be a kuq distribution such as Normal, Samples or Ensemble, "
+            f"got {type(prediction).__name__}"
+        )
+    return prediction
+
+
+def _stack(prediction: Prediction, marginal: bool, rtol: float) -> Stack:
+    if isinstance(prediction, Ensemble):
+        return prediction.stack(marginal, rtol)
+    assert isinstance(prediction, Distribution)
+    return Stack((prediction.law(marginal, rtol).flatten_batch(members=False),))
+
+
+def _members(prediction: Prediction) -> tuple[Distribution, ...]:
+    if isinstance(prediction, Ensemble):
+        members = prediction.members
+        return (members,) if isinstance(members, Distribution) else members
+    assert isinstance(prediction, Distribution)
+    return (prediction,)
+
+
+def _has_route(term: Term, *predictions: Prediction) -> bool:
+    """Whether all members work with the term without drawing from them."""
+    members = [member for prediction in predictions for member in _members(prediction)]
+    if all(isinstance(member, (Samples, Point)) for member in members):
+        return True
+    if any(not isinstance(stage, MarginalStage) for stage in term.stages):
+        return False
+    marginal = bool(term.stages)
+    kinds = {type(m.law(marginal, 1e-3).atoms) for m in members}
+    return atoms.has_route(term.kernel, kinds)
+
+
+def _transformed(
+    prediction: Prediction, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
+) -> Prediction:
+    if isinstance(prediction, Ensemble):
+        members = [_transform_law(m, transform, scalar, kernel) for m in _members(prediction)]
+        stacked = isinstance(prediction.members, Distribution)
+        return Ensemble(members[0] if stacked else members, prediction.weights)
+    assert isinstance(prediction, Distribution)
+    return _transform_law(prediction, transform, scalar, kernel)
+
+
+def _transform_law(
+    law: Distribution, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
+) -> Distribution:
+    if not isinstance(law, (Samples, Point)):
+        raise NoClosedFormError(
+            f"no exact route for {kernel!r} on a transform of {law!r}; "
+            "pass draws=2000, seed=0 to opt in to Monte Carlo"
+        )
+    before = law.values if isinstance(law, Samples) else law.value
+    after = transform(before)
+    lead = before.ndim - law.event_ndim
+    if scalar and tuple(after.shape) != tuple(before.shape):
+        raise ShapeError(
+            "inside Marginal a transform acts on numbers and must keep the shape; "
+            f"{tuple(before.shape)} became {tuple(after.shape)}"
+        )
+    if tuple(after.shape[:lead]) != tuple(before.shape[:lead]):
+        raise ShapeError(
+            f"a transform must keep the axes before the event, {tuple(before.shape[:lead])}; "
+            f"got an array of shape {tuple(after.shape)}"
+        )
+    if isinstance(law, Samples):
+        return law.with_values(after, after.ndim - lead)
+    return Point(after, after.ndim - lead)
+
+
+def check_event_weights(weights: Array | None, event: tuple[int, ...], name: str) -> None:
+    if weights is not None and shape_of(weights) != event:
+        raise ShapeError(
+            f"weights of {name} must have the event's shape {event}, got {shape_of(weights)}"
+        )
+
+
+def _weighted(stack: Stack, weights: Array) -> Stack:
+    """Σ w_j (x_j − y_j)² is the plain distance of coordinates that are stretched by √w."""
+    xp = namespace(stack.reference)
+    stretch = safe_sqrt(xp.reshape(adopted(weights, stack.reference), (-1,)))
+
+    def scaled(array: Array, axes: int) -> Array:
+        return array * stretch[(..., *(None,) * (axes - 1))]
+
+    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
+
+
+def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: Options) -> Kernel:
+    """Replace ``bandwidth="median"`` by the median distance between members' outcomes."""
+
+    def change(base: Kernel, stages: tuple[Any, ...]) -> Kernel:
+        if not isinstance(base, Radial) or not isinstance(base.bandwidth, str):
+            return base
+        term = Term(1.0, stages, base)
+        value = _median_distance(predictions, term, options)
+        return dataclasses.replace(base, bandwidth=value)  # type: ignore[type-var]
+
+    return kernel.replace_bases(change)
+
+
+def _median_distance(predictions: list[Prediction], term: Term, options: Options) -> Any:
+    if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
+        squared = _evidential_moment(predictions[0], term)
+    else:
+        squared = _pair_moments([v.stack for v in views(term, options, *predictions)])
+    middle = median(safe_sqrt(squared))
+    if is_traced(middle):
+        return middle
+    value = float(middle)
+    if not 0 < value < math.inf:
+        raise ParameterError(
+            f'bandwidth="median" gave {value}; give a positive number, for example '
+            "kuq.median_bandwidth of the training targets"
+        )
+    return value
+
+
+def _evidential_moment(prediction: NormalInverseGamma, term: Term) -> Array:
+    marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
+    return evidential.second_moment(*prediction.parameters(marginal))
+
+
+def _pair_moments(stacks: list[Stack]) -> Array:
+    """E‖X−Y‖² for all pairs of members (of two laws: one of each), (pairs·n,)."""
+    xp = namespace(stacks[0].reference)
+    pivot = moments.pivot_of(stacks[0])
+    means = [xp.concat([moments.centred_mean(g, pivot) for g in s.groups]) for s in stacks]
+    spread = [xp.concat([moments.total_variance(g) for g in s.groups]) for s in stacks]
+    first, last = means[0], means[-1]
+    if len(stacks) == 2:
+        pairs = [(i, j) for i in range(first.shape[0]) for j in range(last.shape[0])]
+    else:
+        pairs = [(i, j) for i in range(first.shape[0]) for j in range(i)] or [(0, 0)]
+    rows = [
+        xp.sum((first[i] - last[j]) ** 2, axis=-1) + spread[0][i] + spread[-1][j] for i, j in pairs
+    ]
+    return xp.concat(rows)
+
+
+def flat_bandwidth(
+    kernel: Kernel, shape: tuple[int, ...], marginal: bool, like: Array
+) -> Array | float | None:
+    """The bandwidth as a float, or as an array over the flat batch."""
+    bandwidth = getattr(kernel, "bandwidth", None)
+    if bandwidth is None or isinstance(bandwidth, float):
+        return bandwidth
+    array = adopted(bandwidth, like)
+    try:
+        fits = np.broadcast_shapes(tuple(array.shape), shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        what = "batch + event" if marginal else "batch"
+        raise ShapeError(
+            f"an array bandwidth must broadcast against the {what} shape {shape}, "
+            f"got {tuple(array.shape)}"
+        )
+    xp = namespace(array)
+    return xp.reshape(xp.broadcast_to(array, shape), (-1,))

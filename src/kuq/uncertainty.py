@@ -1,0 +1,372 @@
+"""The public functions: decompose, entropy, divergence, score, and what is built from them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kuq import scores
+from kuq._array import Array, adopt, adopted, median, namespace, safe_sqrt
+from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.normal import Point
+from kuq.errors import InsufficientDataError, ParameterError, ShapeError
+from kuq.kernels.base import Kernel, Score
+from kuq.kernels.log_score import LogScore
+from kuq.result import Uncertainty
+from kuq.scores import kernel_decompose, log_decompose
+from kuq.scores.options import DEFAULT_MEMORY, Options
+from kuq.scores.views import first_or_second_order
+
+_ESTIMATORS = ("pairwise", "bma")
+
+
+def decompose(
+    prediction: Prediction,
+    score: Score,
+    *,
+    estimator: str = "pairwise",
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Uncertainty:
+    """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
+
+    ``estimator``: "pairwise" (mean divergence between members) or "bma" (from the mixture).
+    ``unbiased``: True treats members and draws as samples of what they stand for, False takes
+    them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
+    quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
+    ``max_memory`` bounds scratch memory in bytes.
+
+    >>> import kuq, numpy as np
+    >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [2.0]], 1.0)), kuq.SquaredError())
+    >>> float(u.aleatoric[0]), float(u.epistemic[0])
+    (1.0, 4.0)
+    """
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    if estimator not in _ESTIMATORS:
+        raise ParameterError(f"estimator must be one of {_ESTIMATORS}, got {estimator!r}")
+    _check_score(score)
+    if isinstance(prediction, Distribution):
+        raise ParameterError(
+            f"decompose needs a second-order prediction, got {prediction!r}; wrap the members "
+            "in kuq.Ensemble(...), or use kuq.entropy for the uncertainty of a single law"
+        )
+    if isinstance(prediction, Ensemble):
+        _check_member_count(prediction, options, estimator, score)
+    elif not isinstance(prediction, NormalInverseGamma):
+        raise ParameterError(
+            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__}"
+        )
+    if isinstance(score, LogScore):
+        aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
+    else:
+        assert isinstance(score, Kernel)
+        score, aleatoric, epistemic, method = kernel_decompose.decompose(prediction, score, options)
+        epistemic = epistemic / 2 if estimator == "bma" else epistemic
+    cast = namespace(aleatoric).astype
+    return Uncertainty(
+        total=cast(_sum(aleatoric, epistemic), prediction.dtype),
+        aleatoric=cast(aleatoric, prediction.dtype),
+        epistemic=cast(epistemic, prediction.dtype),
+        score=score,
+        estimator=estimator,
+        unbiased=unbiased,
+        method=method,
+        units=score.units,
+    )
+
+
+def entropy(
+    p: Prediction,
+    score: Score,
+    *,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Array:
+    """H(P): the expected score of a law under itself, the aleatoric uncertainty of one law.
+
+    >>> import kuq
+    >>> float(kuq.entropy(kuq.Samples([0.0, 1.0]), kuq.CRPS(), unbiased=False))
+    0.25
+    """
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    _check_score(score)
+    p = first_or_second_order(p)
+    if isinstance(score, LogScore):
+        value = log_decompose.entropy(p, options)
+    else:
+        assert isinstance(score, Kernel)
+        value = kernel_decompose.entropy(p, score, options)
+    return namespace(value).astype(value, p.dtype)
+
+
+def divergence(
+    p: Prediction,
+    q: Prediction,
+    score: Score,
+    *,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Array:
+    """D(P, Q) = S(P, Q) − H(Q): how far two predictions disagree; for the log score KL(Q‖P).
+
+    >>> import kuq
+    >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(3.0), kuq.Energy()))
+    3.0
+    """
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    _check_score(score)
+    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    if isinstance(score, LogScore):
+        value = log_decompose.divergence(p, q, options)
+    else:
+        assert isinstance(score, Kernel)
+        value = kernel_decompose.divergence(p, q, score, options)
+    return _cast(value, p, q)
+
+
+def score(
+    p: Prediction,
+    y: Any,
+    score: Score,
+    *,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Array:
+    """S(P, y): how well a prediction fits an outcome, a loss; −log p(y) for the log score.
+
+    ``y`` has the shape of p's batch + event; leading axes of p, such as members, may be missing.
+
+    >>> import kuq
+    >>> float(kuq.score(kuq.Normal(0.0, 1.0), 0.0, kuq.CRPS()))  # (√2 − 1)/√π
+    0.2336949772551092
+    """
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    _check_score(score)
+    p = first_or_second_order(p)
+    outcome = _fit_outcome(adopted(y, p.reference), p)
+    if isinstance(score, LogScore):
+        value = log_decompose.score(p, outcome)
+    else:
+        assert isinstance(score, Kernel)
+        target = Point(outcome, len(p.event_shape))
+        value = kernel_decompose.divergence(p, target, score, options)
+    return namespace(value).astype(value, p.dtype)
+
+
+def expected_kernel(
+    p: Prediction,
+    q: Prediction,
+    kernel: Kernel,
+    *,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Array:
+    """a(P, Q) = E k(X, Y) for independent X ~ P, Y ~ Q; for Samples the mean over all pairs.
+
+    >>> import kuq
+    >>> float(kuq.expected_kernel(kuq.Samples([0.0, 2.0]), kuq.Point(0.0), kuq.Energy()))
+    1.0
+    """
+    options = Options.checked(False, rtol, draws, seed, max_memory)
+    if not isinstance(kernel, Kernel):
+        raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
+    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    return _cast(kernel_decompose.expected_kernel(p, q, kernel, options), p, q)
+
+
+def member_divergences(
+    prediction: Ensemble,
+    score: Score,
+    *,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Array:
+    """The matrix D(P_i, P_j) behind the epistemic uncertainty, of shape (M, M, batch…).
+
+    >>> import kuq
+    >>> kuq.member_divergences(kuq.Ensemble(kuq.Point([0.0, 1.0, 3.0])), kuq.Energy()).tolist()
+    [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
+    """
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    _check_score(score)
+    _check_ensemble(prediction, "member_divergences")
+    if isinstance(score, LogScore):
+        value = log_decompose.divergence_matrix(prediction, options)
+    else:
+        assert isinstance(score, Kernel)
+        value = kernel_decompose.divergence_matrix(prediction, score, options)
+    return namespace(value).astype(value, prediction.dtype)
+
+
+def member_influence(
+    prediction: Ensemble,
+    score: Score,
+    *,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> dict[str, Array]:
+    """By how much AU and pairwise EU change when a member is left out, (M, batch…) each.
+
+    Positive values: the member raises the uncertainty. A bounded kernel bounds them.
+
+    >>> import kuq
+    >>> influence = kuq.member_influence(kuq.Ensemble(kuq.Point([0.0, 0.0, 9.0])), kuq.Energy())
+    >>> influence["epistemic"].tolist()
+    [-3.0, -3.0, 6.0]
+    """
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    _check_score(score)
+    _check_ensemble(prediction, "member_influence")
+    needed = 3 if options.unbiased_members else 2
+    if prediction.member_count < needed:
+        raise InsufficientDataError(
+            f"member_influence needs at least {needed} members here, so that enough are left, "
+            f"got {prediction.member_count}"
+        )
+    if isinstance(score, LogScore):
+        entropies, matrix = log_decompose.member_parts(prediction, options)
+    else:
+        assert isinstance(score, Kernel)
+        entropies, matrix = kernel_decompose.influence_parts(prediction, score, options)
+    aleatoric, epistemic = scores.leave_one_out(
+        entropies, matrix, prediction.member_weights(), options.unbiased_members
+    )
+    cast = namespace(aleatoric).astype
+    return {
+        "aleatoric": cast(aleatoric, prediction.dtype),
+        "epistemic": cast(epistemic, prediction.dtype),
+    }
+
+
+def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
+    """The median distance between pairs of outcomes along axis 0, such as training targets.
+
+    >>> import kuq
+    >>> kuq.median_bandwidth([0.0, 1.0, 3.0])
+    2.0
+    """
+    taken, _ = adopt(values=values)
+    array = taken["values"]
+    xp = namespace(array)
+    if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
+        raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")
+    if array.ndim < event_ndim or (event_ndim == 0 and array.ndim == 0):
+        raise ShapeError(
+            f"median_bandwidth needs outcomes along leading axes, got shape {tuple(array.shape)} "
+            f"with event_ndim={event_ndim}"
+        )
+    lead = array.shape[: array.ndim - event_ndim]
+    flat = xp.reshape(array, (math.prod(lead), -1))
+    if flat.shape[0] < 2:
+        raise InsufficientDataError("median_bandwidth needs at least two outcomes")
+    if not bool(xp.all(xp.isfinite(flat))):
+        raise ParameterError("values must be finite; remove or impute NaN and infinite entries")
+    rows = [
+        safe_sqrt(xp.sum((flat[i + 1 :, :] - flat[i, :]) ** 2, axis=-1))
+        for i in range(flat.shape[0] - 1)
+    ]
+    value = float(median(xp.concat(rows)))
+    if value <= 0:
+        raise ParameterError(
+            "the median distance is zero: more than half of the pairs are equal; "
+            "give a bandwidth as a number"
+        )
+    return value
+
+
+def _sum(aleatoric: Array, epistemic: Array) -> Array:
+    """AU + EU; point masses that differ have AU = −inf and EU = inf under the log score."""
+    xp = namespace(aleatoric)
+    infinite = epistemic == math.inf
+    finite = xp.where(infinite, xp.zeros_like(epistemic), epistemic)
+    return xp.where(infinite, epistemic, aleatoric + finite)
+
+
+def _check_score(value: object) -> None:
+    if not isinstance(value, Score):
+        hint = " (an instance is needed: CRPS(), not CRPS)" if callable(value) else ""
+        raise ParameterError(f"score must be a kuq score such as CRPS(), got {value!r}{hint}")
+
+
+def _check_ensemble(prediction: object, name: str) -> None:
+    if not isinstance(prediction, Ensemble):
+        raise ParameterError(f"{name} needs an Ensemble, got {type(prediction).__name__}")
+
+
+def _check_member_count(
+    prediction: Ensemble, options: Options, estimator: str, score: Score
+) -> None:
+    plug_in = estimator == "bma" and isinstance(score, LogScore)
+    if options.unbiased_members and prediction.member_count < 2 and not plug_in:
+        raise InsufficientDataError(
+            "an unbiased epistemic uncertainty needs at least two members, got M = 1; "
+            'pass unbiased=False, or unbiased="samples" to correct for draws only'
+        )
+
+
+def _aligned(p: Prediction, q: Prediction) -> tuple[Prediction, Prediction]:
+    """Check that two predictions speak of the same outcomes."""
+    try:
+        namespace(p.reference, q.reference)
+    except TypeError:
+        raise ParameterError("p and q must come from one array library") from None
+    if p.event_shape != q.event_shape:
+        raise ShapeError(
+            f"p and q need the same event shape, got {p.event_shape} and {q.event_shape}; "
+            "reshape one, or set event_ndim"
+        )
+    if p.batch_shape != q.batch_shape:
+        raise ShapeError(
+            f"p and q need the same batch shape, got {p.batch_shape} and {q.batch_shape}; "
+            "broadcast the parameters first"
+        )
+    return p, q
+
+
+def _fit_outcome(y: Array, p: Prediction) -> Array:
+    """Let y miss leading axes that p has, and nothing else."""
+    full = (*p.batch_shape, *p.event_shape)
+    shape = tuple(y.shape)
+    missing = len(full) - len(shape)
+    fits = missing >= 0 and missing <= len(p.batch_shape)
+    if fits:
+        padded = (1,) * missing + shape
+        lead = next(
+            (i for i, (a, b) in enumerate(zip(padded, full, strict=True)) if a == b), len(full)
+        )
+        same = all(a == b for a, b in zip(padded[lead:], full[lead:], strict=True))
+        ones = all(a == 1 for a in padded[:lead])
+        fits = same and ones and lead <= len(p.batch_shape)
+    if not fits:
+        raise ShapeError(
+            f"y must have the shape batch + event = {full} of the prediction, without leading "
+            f"axes at most; got {shape}"
+        )
+    return namespace(y).broadcast_to(y, full)
+
+
+def _cast(value: Array, p: Prediction, q: Prediction) -> Array:
+    xp = namespace(value)
+    return xp.astype(value, xp.result_type(p.dtype, q.dtype))

@@ -1,0 +1,168 @@
+"""The array libraries under test, and laws and scores that can be built in each of them.
+
+Nothing here imports an extra: a library is loaded when a test asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kuq
+
+NAMES = ("numpy", "torch", "jax")
+
+
+@dataclass(frozen=True)
+class Library:
+    """Arrays of one library from NumPy arrays, and back."""
+
+    name: str
+    module: Any
+
+    def array(self, values: Any, dtype: str = "float64") -> Any:
+        values = np.asarray(values)
+        if self.name == "numpy":
+            return values.astype(dtype)
+        if self.name == "torch":
+            return self.module.asarray(values.copy()).to(getattr(self.module, dtype))
+        return self.module.numpy.asarray(values, dtype=dtype)
+
+    def owns(self, value: Any) -> bool:
+        kinds = {"numpy": "ndarray", "torch": "Tensor", "jax": "Array"}
+        return isinstance(value, getattr(self.module, kinds[self.name]))
+
+    @staticmethod
+    def dtype_name(value: Any) -> str:
+        return str(value.dtype).removeprefix("torch.")
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Iterator[Library]:
+    """A library, with 64-bit numbers switched on in JAX; the test is skipped if it is missing."""
+    module = pytest.importorskip(name)
+    with module.enable_x64(True) if name == "jax" else contextlib.nullcontext():
+        yield Library(name, module)
+
+
+def to_numpy(value: Any) -> np.ndarray:
+    if type(value).__module__.startswith("torch"):
+        value = value.detach().to(importlib.import_module("torch").float64).numpy()
+    return np.asarray(value, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A law: how to build it from arrays of shape (3 members, 2 inputs, …) of two coordinates."""
+
+    make: Callable[..., kuq.Prediction]
+    parameters: dict[str, np.ndarray]
+
+    def build(self, library: Library, dtype: str = "float64", member: int | None = None) -> Any:
+        part = slice(None) if member is None else member
+        arrays = {k: library.array(v[part], dtype) for k, v in self.parameters.items()}
+        return self.make(**arrays)
+
+    def prediction(self, library: Library, dtype: str = "float64") -> kuq.Prediction:
+        """What decompose takes."""
+        law = self.build(library, dtype)
+        return law if isinstance(law, kuq.NormalInverseGamma) else kuq.Ensemble(law)
+
+
+def _draw(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def _positive(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.4, 1.6, size=shape)
+
+
+_WEIGHTS = _positive(1, 3, 2, 2, 2)
+
+CASES = {
+    "Normal": Case(
+        lambda loc, scale: kuq.Normal(loc, scale, event_ndim=1),
+        {"loc": _draw(2, 3, 2, 2), "scale": _positive(3, 3, 2, 2)},
+    ),
+    "Point": Case(lambda value: kuq.Point(value, event_ndim=1), {"value": _draw(4, 3, 2, 2)}),
+    "NormalMixture": Case(
+        lambda weights, loc, scale: kuq.NormalMixture(weights, loc, scale, event_ndim=1),
+        {
+            "weights": _WEIGHTS / _WEIGHTS.sum(-1, keepdims=True),
+            "loc": _draw(5, 3, 2, 2, 2),
+            "scale": _positive(6, 3, 2, 2, 2),
+        },
+    ),
+    "LowRankNormal": Case(
+        kuq.LowRankNormal,
+        {"loc": _draw(7, 3, 2, 2), "factor": _draw(8, 3, 2, 2, 1), "diag": _positive(9, 3, 2, 2)},
+    ),
+    "StudentT": Case(
+        lambda df, loc, scale: kuq.StudentT(df, loc, scale, event_ndim=1),
+        {"df": 3 + _positive(10, 3, 2, 2), "loc": _draw(11, 3, 2, 2), "scale": _positive(12, 3, 2, 2)},
+    ),
+    "Samples": Case(
+        lambda values: kuq.Samples(values, event_ndim=1), {"values": _draw(13, 3, 2, 5, 2)}
+    ),
+    "NormalInverseGamma": Case(
+        lambda loc, nu, alpha, beta: kuq.NormalInverseGamma(loc, nu, alpha, beta, event_ndim=1),
+        {
+            "loc": _draw(14, 3, 2, 2),
+            "nu": 1 + _positive(15, 3, 2, 2),
+            "alpha": 1.5 + _positive(16, 3, 2, 2),
+            "beta": _positive(17, 3, 2, 2),
+        },
+    ),
+}
+
+OUTCOME = _draw(18, 2, 2)
+
+SCORES: dict[str, kuq.Score] = {
+    "crps": kuq.CRPS(),
+    "crps-map": kuq.CRPS(None),
+    "energy": kuq.Energy(),
+    "energy-0.7": kuq.Energy(0.7),
+    "squared": kuq.SquaredError(),
+    "gaussian": kuq.Gaussian(1.3),
+    "laplace": kuq.Laplace(1.3),
+    "imq": kuq.InverseMultiquadric(1.3),
+    "matern-1.5": kuq.Matern(1.3, 1.5),
+    "log": kuq.LogScore(),
+    "sum": kuq.Gaussian(0.8) + 0.5 * kuq.CRPS(),
+    "weights": kuq.Laplace(1.1, weights=[0.5, 2.0]),
+}
+
+
+def has_score(case: str, score: str) -> bool:
+    """Samples have no density; everything else works under every score of the table."""
+    return not (case == "Samples" and score == "log")
+
+
+def options_for(case: str, score: str) -> dict[str, Any]:
+    """Monte Carlo where nothing better exists: the variates are the same in every library."""
+    drawn = case == "StudentT" and score == "log"
+    return {"draws": 3, "seed": 1} if drawn else {}
+
+
+def measures(case: str, score: str, library: Library, dtype: str = "float64") -> dict[str, Any]:
+    """decompose, entropy, divergence and score of one law under one score."""
+    rule, options = SCORES[score], options_for(case, score)
+    law = CASES[case]
+    u = kuq.decompose(law.prediction(library, dtype), rule, **options)
+    p, q = (law.build(library, dtype, member=m) for m in (0, 1))
+    y = library.array(OUTCOME, dtype)
+    mixed = {"NormalInverseGamma": {"draws": 3, "seed": 1}} if score == "log" else {}
+    return {
+        "total": u.total,
+        "aleatoric": u.aleatoric,
+        "epistemic": u.epistemic,
+        "entropy": kuq.entropy(p, rule, **options),
+        "divergence": kuq.divergence(p, q, rule, **mixed.get(case, options)),
+        "score": kuq.score(p, y, rule, **options),
+    }

@@ -1,0 +1,173 @@
+"""The full product kernels × laws × laws against quadrature in 1-D and draws in 3-D."""
+
+from __future__ import annotations
+
+import functools
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from brute_force import R, R_WEIGHTS, distance, scalar_law, squared_cdf_distance, z_value
+from cases import DISTRIBUTIONS, KERNELS, SECOND_ORDER, sample
+from scipy import stats
+
+import kuq
+
+LAWS = DISTRIBUTIONS + SECOND_ORDER
+BY_NAME = {case.name: case for case in LAWS}
+PAIRS = [(p.name, q.name) for p, q in combinations_with_replacement(LAWS, 2)]
+DRAWS = 60_000
+kernels = pytest.mark.parametrize("kernel", KERNELS, ids=str)
+pairs = pytest.mark.parametrize(("p", "q"), PAIRS)
+laws = pytest.mark.parametrize("name", BY_NAME)
+
+
+@functools.cache
+def build(name: str, side: int, event: tuple[int, ...]) -> kuq.Prediction:
+    """A law of this row; the two sides of a pair differ."""
+    rng = np.random.default_rng([side, list(BY_NAME).index(name), *event])
+    return BY_NAME[name].build(rng, (), event)
+
+
+# One dimension: the law of |X − Y| on a grid, for all kernels at once.
+
+
+@functools.cache
+def scalar_distance(p: str, side_p: int, q: str, side_q: int):
+    return distance(scalar_law(build(p, side_p, (1,))), scalar_law(build(q, side_q, (1,))))
+
+
+def scalar_expectations(p: str, q: str, kernel):
+    """a(P, Q), a(P, P), a(Q, Q)."""
+    sides = [(p, 0, q, 1), (p, 0, p, 0), (q, 1, q, 1)]
+    return [scalar_distance(*side).mean(kernel.formula) for side in sides]
+
+
+@kernels
+@pairs
+def test_scalar_pairs(p, q, kernel):
+    cross, self_p, self_q = scalar_expectations(p, q, kernel)
+    left, right, score = build(p, 0, (1,)), build(q, 1, (1,)), kernel.build(1.0)
+    size = 1e-7 * (abs(cross) + abs(self_p) + abs(self_q))
+    a = float(kuq.expected_kernel(left, right, score))
+    assert a == pytest.approx(cross, abs=size)
+    assert float(kuq.expected_kernel(right, left, score)) == pytest.approx(a, rel=1e-12)
+    d = float(kuq.divergence(left, right, score, unbiased=False))
+    assert d == pytest.approx(cross - self_p / 2 - self_q / 2, abs=size)
+    assert float(kuq.divergence(right, left, score, unbiased=False)) == pytest.approx(
+        d, rel=1e-8, abs=1e-13
+    )
+    diagonal = float(kernel.formula(np.zeros(1), 1.0)[0])
+    h = float(kuq.entropy(left, score, unbiased=False))
+    assert h == pytest.approx((self_p - diagonal) / 2, abs=size)
+
+
+@pairs
+def test_crps_divergence_is_the_distance_of_cdfs(p, q):
+    left, right = build(p, 0, (1,)), build(q, 1, (1,))
+    expected = squared_cdf_distance(scalar_law(left), scalar_law(right))
+    for score in (kuq.CRPS(), kuq.Energy()):
+        d = float(kuq.divergence(left, right, score, unbiased=False))
+        assert d == pytest.approx(expected, rel=1e-7)
+
+
+@kernels
+@laws
+def test_scalar_scores_at_outcomes(name, kernel):
+    law = build(name, 0, (1,))
+    self_p = scalar_distance(name, 0, name, 0).mean(kernel.formula)
+    diagonal = float(kernel.formula(np.zeros(1), 1.0)[0])
+    for y in (-3.7, 0.1, 12.0):
+        point = scalar_law(kuq.Point([y], 1))
+        cross = distance(scalar_law(law), point).mean(kernel.formula)
+        s = float(kuq.score(law, [y], kernel.build(1.0), unbiased=False))
+        expected = cross - self_p / 2 - diagonal / 2
+        assert s == pytest.approx(expected, abs=1e-7 * (abs(cross) + abs(self_p)))
+
+
+@kernels
+@pytest.mark.parametrize("dimension", [2, 3, 7])
+def test_isotropic_normals_by_the_noncentral_chi_law(kernel, dimension):
+    if kernel.marginal:
+        pytest.skip("not a function of the distance")
+    rng = np.random.default_rng(dimension)
+    loc, scales = rng.normal(size=(2, dimension)), (0.6, 1.1)
+    p, q = (kuq.Normal(m, s, event_ndim=1) for m, s in zip(loc, scales, strict=True))
+
+    def expectation(gap2, variance):
+        law = stats.ncx2(dimension, gap2 / variance) if gap2 else stats.chi2(dimension)
+        density = law.pdf(R * R / variance) * 2 * R / variance
+        return (R_WEIGHTS * density * kernel.formula(R, 1.0)).sum()
+
+    gap2 = ((loc[0] - loc[1]) ** 2).sum()
+    cross = expectation(gap2, scales[0] ** 2 + scales[1] ** 2)
+    selves = [expectation(0.0, 2 * s * s) for s in scales]
+    score = kernel.build(1.0)
+    assert float(kuq.expected_kernel(p, q, score)) == pytest.approx(cross, rel=2e-8)
+    d = cross - selves[0] / 2 - selves[1] / 2
+    assert float(kuq.divergence(p, q, score)) == pytest.approx(d, abs=2e-8 * abs(cross))
+
+
+# Three dimensions: independent draws X, X', Y, Y' and their kernel values.
+
+
+def without_route(p: str, q: str, kernel) -> bool:
+    """Low-rank normals against products of mixtures, under a kernel of the whole distance."""
+    products = {"mixture", "student", "evidential"}
+    needs_moments_only = kernel.marginal or kernel.name == "squared"
+    return "low-rank" in (p, q) and bool(products & {p, q}) and not needs_moments_only
+
+
+@functools.cache
+def draws(name: str, side: int):
+    rng = np.random.default_rng([7, side, list(BY_NAME).index(name)])
+    values = sample(build(name, side, (3,)), 2 * DRAWS, rng)
+    return values[:DRAWS], values[DRAWS:]
+
+
+@kernels
+@pairs
+def test_pairs_in_three_dimensions(p, q, kernel):
+    left, right, score = build(p, 0, (3,)), build(q, 1, (3,)), kernel.build(2.0)
+    (x, x2), (y, y2) = draws(p, 0), draws(q, 1)
+    cross = kernel.k(x, y, 2.0)
+    between = cross - kernel.k(x, x2, 2.0) / 2 - kernel.k(y, y2, 2.0) / 2
+    options = {}
+    if without_route(p, q, kernel):
+        for function in (kuq.divergence, kuq.expected_kernel):
+            with pytest.raises(kuq.NoClosedFormError, match="draws"):
+                function(left, right, score)
+        return
+    d = float(kuq.divergence(left, right, score, unbiased=False, **options))
+    assert z_value(d, between) < 5
+    assert z_value(float(kuq.expected_kernel(left, right, score)), cross) < 5
+
+
+@kernels
+@laws
+def test_entropy_and_score_in_three_dimensions(name, kernel):
+    law, score = build(name, 0, (3,)), kernel.build(2.0)
+    x, x2 = draws(name, 0)
+    y = np.array([0.5, -1.0, 2.0])
+    zero = kernel.k(y, y, 2.0)
+    spread = (kernel.k(x, x2, 2.0) - zero) / 2
+    assert z_value(float(kuq.entropy(law, score, unbiased=False)), spread) < 5
+    fit = kernel.k(x, y, 2.0) - kernel.k(x, x2, 2.0) / 2 - zero / 2
+    assert z_value(float(kuq.score(law, y, score, unbiased=False)), fit) < 5
+
+
+@pytest.mark.parametrize("name", ["mixture", "student", "evidential"])
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if without_route("low-rank", "mixture", k)],
+                         ids=str)  # fmt: skip
+def test_draws_open_the_pairs_without_a_route(name, kernel):
+    left, right, score = build("low-rank", 0, (3,)), build(name, 1, (3,)), kernel.build(2.0)
+    (x, x2), (y, y2) = draws("low-rank", 0), draws(name, 1)
+    between = kernel.k(x, y, 2.0) - kernel.k(x, x2, 2.0) / 2 - kernel.k(y, y2, 2.0) / 2
+    values = [
+        float(kuq.divergence(left, right, score, draws=400, seed=seed)) for seed in range(24)
+    ]
+    again = float(kuq.divergence(left, right, score, draws=400, seed=0))
+    assert again == values[0]
+    assert len(set(values)) == len(values)
+    spread = np.std(values, ddof=1) ** 2 / len(values) + between.var() / between.size
+    assert abs(np.mean(values) - between.mean()) < 5 * np.sqrt(spread)
