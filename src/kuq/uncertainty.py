@@ -152,7 +152,7 @@ def score(
 
     >>> import kuq
     >>> float(kuq.score(kuq.Normal(0.0, 1.0), 0.0, kuq.CRPS()))  # (√2 − 1)/√π
-    0.2336949772551092
+    0.2336949772551
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)

@@ -7,6 +7,7 @@ engine for every other radial kernel, and an error where there is neither.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ from kuq.distributions.atoms import (
 from kuq.errors import NoClosedFormError
 from kuq.expectations import low_rank, mixture, normal, overlap, scalar
 from kuq.expectations.scales import AtScale, integrate
+from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -34,7 +36,7 @@ from kuq.kernels.squared_error import SquaredError
 
 AnyAtoms: TypeAlias = Any
 
-#: Below this fraction of the affinity the closed form of the Laplace kernel has lost digits.
+#: Below this fraction of the affinities the closed form of the Laplace kernel has lost digits.
 _CLOSE = 1e-3
 
 
@@ -107,6 +109,51 @@ def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     return _radial_divergence(measure, p, q)
 
 
+def matched_divergence(measure: Measure, p: Points, q: Points) -> Array:
+    """D of two sets of N draws each from second differences over matched draws, (lead…).
+
+    D = −½ mean_ij of Δ²(k − k₀), where Δ² replaces draw i, then draw j of P by that of Q.
+    """
+    xp = namespace(p.value)
+    move = q.value - p.value
+    start, first, mixed = _matched_distances(p.value, move, measure.budget)
+    second = xp.matrix_transpose(first)
+
+    def at_scale(t: Array) -> tuple[Array, Array]:
+        a, b, c = -t * first, -t * second, -t * mixed
+        small = xp.abs(a) + xp.abs(b) + xp.abs(c) < 1
+        a0, b0, c0 = (xp.where(small, v, xp.zeros_like(v)) for v in (a, b, c))
+        near = xp.expm1(a0) * xp.expm1(b0) + xp.exp(a0 + b0) * xp.expm1(c0)
+        origin = -t * start
+        far = xp.exp(origin) - xp.exp(origin + a) - xp.exp(origin + b) + xp.exp(origin + a + b + c)
+        value = xp.where(small, xp.exp(origin) * near, far)
+        return value / 2, xp.abs(value)
+
+    diagonal = xp.sum(move * move, axis=-1)
+    moment = start + diagonal[..., :, None] + diagonal[..., None, :]
+    smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
+    values = _over_scales(measure, at_scale, moment, smallest, 2, 0.0, p, q)
+    return xp.mean(values, axis=(-2, -1))
+
+
+def _matched_distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]:
+    """‖x_i − x_j‖², its change when i moves, and the mixed change when both do, (…, N, N)."""
+    xp = namespace(x)
+    rows = []
+    for part in pieces(x.shape[-2], math.prod(x.shape), budget, x):
+        gap = x[..., part, None, :] - x[..., None, :, :]
+        step = move[..., part, None, :]
+        rows.append(
+            (
+                xp.sum(gap * gap, axis=-1),
+                xp.sum(step * (2 * gap + step), axis=-1),
+                -2 * xp.sum(step * move[..., None, :, :], axis=-1),
+            )
+        )
+    start, first, mixed = (xp.concat(list(part), axis=-2) for part in zip(*rows, strict=True))
+    return start, first, mixed
+
+
 def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     """−E k(X, Y) of all pairs of atoms for a bounded kernel, without a difference."""
     p, q = p.expand(0), q.expand(1)
@@ -177,13 +224,15 @@ def _scalar_divergence(measure: Measure, p: Normals, q: Normals) -> Array:
         return scalar.absolute_divergence(loc, scale, loc2, scale2)
     selves = (erfcx(scale / measure.width(2)) + erfcx(scale2 / measure.width(2))) / 2
     closed = selves - _laplace_affinity(measure, p, q)
-    return repaired(closed, selves, lambda: _radial_divergence(measure, p, q))
+    if closed.shape[-1] * closed.shape[-2] > 1:  # only their sum matters, and that is repaired
+        return closed
+    return repaired(closed, selves, lambda: _radial_divergence(measure, p, q), _CLOSE)
 
 
-def repaired(closed: Array, size: Array, other: Callable[[], Array]) -> Array:
-    """A closed form that cancels when small, replaced there by a form that does not."""
+def repaired(closed: Array, size: Array, other: Callable[[], Array], close: float) -> Array:
+    """A form that cancels when small against its parts, replaced there by one that does not."""
     xp = namespace(closed)
-    lost = ~(closed > _CLOSE * size)
+    lost = closed <= close * size
     if any_true(lost) is False:
         return closed
     return xp.where(lost, other(), closed)

@@ -3,6 +3,11 @@
 Notation: S = D + U U', A = I + 4t S1, B = I + 4t S2, C = (A + B)/2. The nodes t have shape
 (T, ...), one axis before the lead shape of the laws; diag is (..., d), factor (..., d, r) with
 r >= 1. Cost O(T d r^2) for each pair. No d x d matrix is formed unless d <= r.
+
+Limits: the logarithms of determinants have an absolute error of eps * 4t|U|^2/(1 + 4tD) where
+the columns of the factors are linearly dependent (zero columns are harmless). Factors that
+agree only up to a rotation, and variances that differ only within the span of the factors
+(d > r), give the gap to eps absolutely instead of relatively.
 """
 
 from __future__ import annotations
@@ -18,13 +23,7 @@ def log_self_affinity(t: Array, factor: Array, diag: Array) -> Array:
 
 
 def overlap(
-    t: Array,
-    loc1: Array,
-    factor1: Array,
-    diag1: Array,
-    loc2: Array,
-    factor2: Array,
-    diag2: Array,
+    t: Array, loc1: Array, factor1: Array, diag1: Array, loc2: Array, factor2: Array, diag2: Array
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
     """(log_p, log_q, log_c, shift, gap, tilt), each (T, ...), of two normal laws.
 
@@ -34,15 +33,8 @@ def overlap(
     """
     xp = namespace(t, loc1)
     d, r = factor1.shape[-2:]
-    lead = np.broadcast_shapes(
-        t.shape[1:],
-        loc1.shape[:-1],
-        loc2.shape[:-1],
-        factor1.shape[:-2],
-        factor2.shape[:-2],
-        diag1.shape[:-1],
-        diag2.shape[:-1],
-    )
+    vectors = (x.shape[:-1] for x in (loc1, diag1, loc2, diag2))
+    lead = np.broadcast_shapes(t.shape[1:], *vectors, factor1.shape[:-2], factor2.shape[:-2])
     node = t[..., None]
     width = 1 + 2 * node * (diag1 + diag2)
     weight = 4 * node / width
@@ -117,6 +109,7 @@ def _log_det(scale: Array, factor: Array, diag: Array) -> Array:
 # logdet(C/W), the shift, whether the laws are near enough for gap and tilt, gap and tilt.
 
 _Comparison = tuple[Array, Array, Array, Array, Array]
+_Factor = tuple[Array, Array, Array]  # logdet(I + gram), L - I, L^-1
 
 
 def _compare_dense(
@@ -159,58 +152,52 @@ def _compare_low_rank(
     shift = xp.sum(weight * remote[..., 0] ** 2, axis=-1)
     shift = (shift + xp.sum(along**2 + around**2, axis=(-2, -1))) / 4
 
-    link = links[..., :r]
-    near, gap, tilt = _gap_and_tilt(
-        weight, skew, mean, half, gram, link, schur[..., :r, :r], first[1], inverse, second[2]
-    )
-    return first[0] + second[0], shift, near, gap, tilt
-
-
-def _gap_and_tilt(
-    weight: Array,
-    skew: Array,
-    mean: Array,
-    half: Array,
-    gram: Array,
-    link: Array,
-    schur: Array,
-    lower: Array,
-    inverse: Array,
-    inverse2: Array,
-) -> tuple[Array, Array, Array]:
-    """Gap and tilt from terms that are all of second and of first order in the difference.
-
-    With G1, G2 the r x r Grams of the laws (det A = det W_A det(I + G1)) and M = (G1 + G2)/2,
-    det A det B / det C^2 has three factors: det(1 - skew^2); det(I - P^2), where P is
-    (G1 - G2)/2 in units of I + M; and the square of det(I + M) / det(I + gram) det(I + schur),
-    which is det(I + E) with E of second order in the difference of the laws and in t.
-    """
-    xp = namespace(weight)
-    r = mean.shape[-1]
     near = xp.max(xp.abs(skew), axis=-1) < 0.5
     skew = xp.where(near[..., None], skew, xp.zeros_like(skew))
+    link = links[..., :r]
+    change, bend = _differences(weight, skew, mean, half)
+    change = change + _twice_symmetric(link)
+    bend = bend + xp.matrix_transpose(part[..., :r]) @ link
+    near_too, gap, tilt = _gap_and_tilt(change, bend, gram, schur[..., :r, :r], first, second)
+    gap = gap - xp.sum(xp.log1p(-(skew**2)), axis=-1) / 4
+    tilt = tilt + xp.sum(xp.atanh(skew), axis=-1) / 2
+    return first[0] + second[0], shift, near & near_too, gap, tilt
+
+
+def _differences(weight: Array, skew: Array, mean: Array, half: Array) -> tuple[Array, Array]:
+    """What skew adds to (G1 - G2)/2 and to M = (G1 + G2)/2, the Grams of the laws as below."""
+    xp = namespace(weight)
+    r, nodes = mean.shape[-1], weight.shape[0]
     odd_weight = weight * skew / (1 - skew**2)
     both = xp.concat([mean, half], axis=-1)
     grams = _gram(xp.concat([odd_weight, odd_weight * skew], axis=0), both, both)
-    odd, even = grams[: weight.shape[0]], grams[weight.shape[0] :]
-
-    change = _twice_symmetric(link + even[..., :r, r:])
-    change = change - odd[..., :r, :r] - odd[..., r:, r:]
+    odd, even = grams[:nodes], grams[nodes:]
+    change = _twice_symmetric(even[..., :r, r:]) - odd[..., :r, :r] - odd[..., r:, r:]
     bend = even[..., :r, :r] + even[..., r:, r:] - _twice_symmetric(odd[..., :r, r:])
-    image = inverse @ link
-    bend = xp.matrix_transpose(image) @ image + bend
-    middle = gram + schur + bend
-    first, odd_values = _small_eigenvalues(_congruence(_factorise(middle)[2], change))
-    # inverse (I + M) inverse' - (I + schur), without forming the difference.
-    lowered = inverse @ lower
+    return change, bend
+
+
+def _gap_and_tilt(
+    change: Array, bend: Array, gram: Array, schur: Array, first: _Factor, second: _Factor
+) -> tuple[Array, Array, Array]:
+    """The r x r part of gap and tilt, from terms of second and of first order only.
+
+    With G1, G2 the Grams of the laws (det A = det W_A det(I + G1)) and M = (G1 + G2)/2, the
+    ratio det A det B / det C^2 has three factors: det(1 - skew^2); det(I - P^2), where P is
+    change = (G1 - G2)/2 in units of I + M; and the square of det(I + M) / det(I + gram)
+    det(I + schur) = det(I + E), where bend = M - gram - schur and E is of second order in t.
+    """
+    xp = namespace(gram)
+    middle = _factorise(gram + schur + bend)[2]
+    near, odd = _small_eigenvalues(_congruence(middle, change))
+    # L^-1 (I + M) L^-T - (I + schur), without forming the difference.
+    inverse = first[2]
+    lowered = inverse @ first[1]
     excess = _congruence(inverse, bend) - _congruence(lowered, schur)
     excess = excess - _twice_symmetric(lowered @ schur @ xp.matrix_transpose(inverse))
-    second, even_values = _small_eigenvalues(_congruence(inverse2, excess))
-
-    gap = xp.sum(xp.log1p(-(skew**2)), axis=-1) + xp.sum(xp.log1p(-(odd_values**2)), axis=-1)
-    gap = -gap / 4 - xp.sum(xp.log1p(even_values), axis=-1) / 2
-    tilt = xp.sum(xp.atanh(skew), axis=-1) + xp.sum(xp.atanh(odd_values), axis=-1)
-    return near & first & second, gap, tilt / 2
+    near_too, even = _small_eigenvalues(_congruence(second[2], excess))
+    gap = -xp.sum(xp.log1p(-(odd**2)), axis=-1) / 4 - xp.sum(xp.log1p(even), axis=-1) / 2
+    return near & near_too, gap, xp.sum(xp.atanh(odd), axis=-1) / 2
 
 
 # Small matrices.
@@ -235,7 +222,7 @@ def _unit_diagonal(gram: Array) -> tuple[Array, Array, Array, Array]:
     return log_det, scale, hollow, lowest
 
 
-def _factorise(gram: Array) -> tuple[Array, Array, Array]:
+def _factorise(gram: Array) -> _Factor:
     """logdet(I + gram), L - I and L^-1 for the Cholesky factor L of I + gram.
 
     The library's Cholesky gets a ridge with which it cannot fail; one Newton step removes the
@@ -250,8 +237,8 @@ def _factorise(gram: Array) -> tuple[Array, Array, Array]:
     lower = lower / scale[..., :, None] - _eye(gram)
     error = gram - _twice_symmetric(lower) - lower @ xp.matrix_transpose(lower)
     error = _congruence(inverse, error)
-    near = xp.max(xp.sum(xp.abs(error), axis=-1), axis=-1) < 0.5
-    error = _keep(near, error)
+    near = xp.max(xp.abs(error), axis=(-2, -1), keepdims=True) < 0.5
+    error = xp.where(near, error, xp.zeros_like(error))
     step = xp.tril(error) - error * _eye(gram) / 2
     return log_det, lower + step + lower @ step, inverse - step @ inverse
 
@@ -301,11 +288,6 @@ def _small_eigenvalues(matrix: Array) -> tuple[Array, Array]:
     values = xp.linalg.eigvalsh(matrix)
     small = xp.max(xp.abs(values), axis=-1) < 0.5
     return small, xp.where(small[..., None], values, xp.zeros_like(values))
-
-
-def _keep(condition: Array, matrix: Array) -> Array:
-    xp = namespace(matrix)
-    return xp.where(condition[..., None, None], matrix, xp.zeros_like(matrix))
 
 
 def _saturate(exponent: Array) -> Array:

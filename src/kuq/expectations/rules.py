@@ -8,17 +8,16 @@ functional of the laws as they are (V-statistics); unbiasing comes after, elsewh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations_with_replacement
 
 import numpy as np
 
-from kuq._array import Array, namespace
-from kuq.distributions.atoms import Points, Products
+from kuq._array import Array, is_traced, namespace
+from kuq.distributions.atoms import Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import atoms, moments
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.atoms import Measure
-from kuq.expectations.tiles import pieces
+from kuq.expectations.tiles import member_pairs, pieces
 from kuq.kernels.base import Radial, ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.squared_error import SquaredError
@@ -67,16 +66,31 @@ def divergence(measure: Measure, p: Law, q: Law) -> Array:
 
 
 def _pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
-    """D(P, Q) with the dispersions inside P and Q known."""
+    """D(P, Q) with the dispersions inside P and Q known.
+
+    The sums over atoms cancel for laws that are close; matched atoms do not.
+    """
     cross = _cross(measure, prepare(measure, p), prepare(measure, q))
     value = cross - inner_p / 2 - inner_q / 2
+    if _are_matched_draws(measure, p, q):
+        return atoms.repaired(value, cross, lambda: _matched_draws(measure, p, q), 1e-6)
     mixtures = isinstance(p.atoms, Products) or isinstance(q.atoms, Products)
-    if not (mixtures and measure.closed_in_one_dimension and p.dimension == 1):
-        return value
-    if p.count > 1 or q.count > 1:
-        return value
-    # Sums over components cancel for close mixtures; matched components do not.
-    return atoms.repaired(value, cross, lambda: _matched(measure, p, q))
+    scalar = measure.closed_in_one_dimension and p.dimension == 1
+    if mixtures and scalar and p.count == q.count == 1:
+        return atoms.repaired(value, cross, lambda: _matched(measure, p, q), 1e-3)
+    return value
+
+
+def _are_matched_draws(measure: Measure, p: Law, q: Law) -> bool:
+    """Equally many unweighted draws; under tracing the repair would cost more than it is worth."""
+    points = isinstance(p.atoms, Points) and isinstance(q.atoms, Points)
+    routed = atoms.has_route(measure.kernel, {Points, Normals})
+    equal = p.count == q.count > 1 and p.weights is None and q.weights is None
+    return points and routed and equal and not is_traced(p.atoms.reference)
+
+
+def _matched_draws(measure: Measure, p: Law, q: Law) -> Array:
+    return atoms.matched_divergence(measure, p.atoms, q.atoms)
 
 
 def _matched(measure: Measure, p: Law, q: Law) -> Array:
@@ -149,50 +163,32 @@ def dispersion(measure: Measure, stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
-    for rows, columns, values in pair_blocks(measure, stack):
+    for rows, columns, values in pair_divergences(measure, stack):
         pair_weight = xp.take(w, rows, axis=0) * xp.take(w, columns, axis=0)
         total = total + 2 * xp.sum(pair_weight[:, None] * values, axis=0)
     return total
 
 
-def pair_blocks(measure: Measure, stack: Stack):  # type: ignore[no-untyped-def]
-    """Divergences of all pairs i < j, in blocks: indices i, indices j, values (pairs, n)."""
-    groups = list(stack.offsets())
-    inner = [_inner_dispersion(measure, prepare(measure, group)) for _, group in groups]
-    for (a, (start_a, p)), (b, (start_b, q)) in combinations_with_replacement(enumerate(groups), 2):
-        m, k = p.atoms.lead[0], q.atoms.lead[0]
-        rows, columns = np.triu_indices(m, 1) if a == b else np.indices((m, k)).reshape(2, -1)
-        n = stack.batch_count
-        cost = n * max(p.atoms.size, q.atoms.size) * node_cost(measure, p, q)
-        cost *= prepare(measure, p.head()).count * prepare(measure, q.head()).count
-        for part in pieces(len(rows), cost, measure.budget, stack.reference):
-            i, j = _integers(rows[part], stack), _integers(columns[part], stack)
-            xp = namespace(stack.reference)
+def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[Array, Array, Array]]:
+    """Divergences of all pairs i < j, in blocks: positions i, positions j, values (pairs, n)."""
+    xp = namespace(stack.reference)
+    parts = [_inner_dispersion(measure, prepare(measure, group)) for group in stack.groups]
+    inner = xp.concat(parts, axis=0)
 
-            def pick(index: Array, xp=xp):  # type: ignore[no-untyped-def]
-                return lambda array: xp.take(array, index, axis=0)
+    def cost(p: Law, q: Law) -> int:
+        counts = [prepare(measure, law.head()).count for law in (p, q)]
+        size = max(p.atoms.size, q.atoms.size)
+        return int(counts[0] * counts[1] * size * node_cost(measure, p, q))
 
-            values = _law_pair(
-                measure,
-                p.index(pick(i)),
-                q.index(pick(j)),
-                xp.take(inner[a], i, axis=0),
-                xp.take(inner[b], j, axis=0),
-            )
-            yield i + start_a, j + start_b, values
+    for block in member_pairs(stack, cost, measure.budget):
+        inside = (xp.take(inner, block.rows, axis=0), xp.take(inner, block.columns, axis=0))
+        yield block.rows, block.columns, _law_pair(measure, block.p, block.q, *inside)
 
 
 def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
     if _by_moments(measure) or _by_sorting(measure, p, q):
         return divergence(measure, p, q)
     return _pair(measure, p, q, inner_p, inner_q)
-
-
-def _integers(values: np.ndarray, stack: Stack) -> Array:
-    reference = stack.reference
-    xp = namespace(reference)
-    device = getattr(reference, "device", None) if hasattr(reference, "is_cuda") else None
-    return xp.asarray(np.ascontiguousarray(values), device=device)
 
 
 def cross_divergence(measure: Measure, left: Stack, right: Stack) -> Array:
@@ -245,7 +241,7 @@ def divergence_matrix(measure: Measure, stack: Stack) -> Array:
     m = stack.member_count
     n = stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
-    for i, j, values in pair_blocks(measure, stack):
+    for i, j, values in pair_divergences(measure, stack):
         for k in range(values.shape[0]):
             rows[int(i[k]), int(j[k])] = values[k]
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])

@@ -28,6 +28,8 @@ AtScale: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 _BLOCK = 12
 _LONGEST_WINDOW = 250.0
+#: Where windows may start if values cannot be read: bandwidths from 1e−11 to 1e16 data scales.
+_TRACED_POSITIONS = (-160, 60)
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Tables:
     above_rooted: np.ndarray
     #: the part of the grid where the density is not negligible
     support: tuple[int, int]
-    #: the upper quartile of the density, None if its mass is infinite
-    knee: int | None
+    #: beyond it the density is a power of t, or ends
+    knee: int
 
 
 def integrate(
@@ -78,12 +80,13 @@ def integrate(
     log_unit = log_moment if bandwidth is None else log_moment - 2 * xp.log(detach(bandwidth))
     position = xp.round((start - log_unit) / step)  # the window's first node, on the grid
     reach = log_moment - xp.log(4 * detach(smallest_variance))
-    low, high = _range(position, -300, 300)
+    low, high = _range(position, *_TRACED_POSITIONS)
     tables = _tables(kernel, step, low, high)
-    wanted = _range(reach, 0.0, 3 * math.log(1 / rtol))[1] + 0.9 * math.log(1 / rtol)
+    margin = 0.9 * math.log(1 / rtol)  # the error of the right tail falls as t^(−3/2)
+    wanted = _range(reach, 0.0, 3 * math.log(1 / rtol))[1] + margin
     count = int(min(max(wanted, 4.0), _LONGEST_WINDOW) / step) - int(start / step)
-    if tables.knee is not None:  # a bandwidth below the data's scale: g matters around it
-        count = max(count, tables.knee + int(0.9 * math.log(1 / rtol) / step) - low)
+    # With a bandwidth below the data's scale g matters around it, however small it is there.
+    count = max(count, tables.knee + int(margin / step) - low)
     count = max(2, min(count, tables.support[1] - low + 1))
     skip = min(max(0, tables.support[0] - high), count - 2)
     position, count = position + skip, count - skip
@@ -190,11 +193,13 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     below_squared = _running(weight, math.exp(-2 * step))
     above = _running(weight[::-1], 1.0)[::-1].copy()
     above_rooted = _running(weight[::-1], math.exp(-step / 2))[::-1].copy()
-    visible, knee = np.flatnonzero(weight > 0), None
-    if math.isfinite(total := above[0]) and total < 2:  # a bounded kernel: its mass is finite
+    visible = np.flatnonzero(weight > 0)
+    if above[0] < 2:  # a bounded kernel: its mass is finite
         visible = np.flatnonzero(np.minimum(above, below + weight) > 1e-18)
-        knee = int(n[np.searchsorted(-above, -total / 4)])
     support = (int(n[visible[0]]), int(n[visible[-1]]))
+    slope = np.diff(np.log(weight[visible])) / step
+    bent = np.flatnonzero(np.abs(slope - slope[-1]) > 0.1)
+    knee = int(n[visible[bent[-1]]]) if bent.size else support[0]
     mass_below = _running(weight, 1.0)
     return Tables(
         low - margin,

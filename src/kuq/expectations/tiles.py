@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import combinations_with_replacement
+from typing import NamedTuple
 
-from kuq._array import Array, is_traced
+import numpy as np
+
+from kuq._array import Array, from_numpy, is_traced, namespace
+from kuq.distributions.laws import Law, Stack
 
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
 CACHE_ELEMENTS = 2**17
@@ -23,3 +28,35 @@ def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:
     size = max(1, size)
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
+
+
+class PairBlock(NamedTuple):
+    """Some pairs i < j of members: their positions (pairs,), and their laws along axis 0."""
+
+    rows: Array
+    columns: Array
+    p: Law
+    q: Law
+
+
+def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> Iterator[PairBlock]:
+    """All pairs of members in blocks, where a pair costs ``cost`` numbers per batch entry."""
+    xp = namespace(stack.reference)
+    groups = list(stack.offsets())
+    for (a, (start_p, p)), (b, (start_q, q)) in combinations_with_replacement(enumerate(groups), 2):
+        shape = (p.atoms.lead[0], q.atoms.lead[0])
+        rows, columns = np.triu_indices(shape[0], 1) if a == b else np.indices(shape).reshape(2, -1)
+        each = max(1, stack.batch_count) * cost(p, q)
+        for part in pieces(len(rows), each, budget, stack.reference):
+            i, j = (_indices(x[part], stack.reference) for x in (rows, columns))
+            yield PairBlock(
+                i + start_p,
+                j + start_q,
+                p.index(lambda x, i=i: xp.take(x, i, axis=0)),  # type: ignore[misc]
+                q.index(lambda x, j=j: xp.take(x, j, axis=0)),  # type: ignore[misc]
+            )
+
+
+def _indices(values: np.ndarray, like: Array) -> Array:
+    xp = namespace(like)
+    return xp.astype(from_numpy(values.astype(float), like), xp.int64)

@@ -22,7 +22,7 @@ from kuq.distributions.samples import Samples
 from kuq.distributions.student_t import StudentT
 from kuq.errors import NoClosedFormError, ParameterError
 from kuq.expectations import densities, relative_entropy
-from kuq.expectations.tiles import budget_elements, pieces
+from kuq.expectations.tiles import budget_elements, member_pairs, pieces
 from kuq.scores.options import Options
 
 #: Breakpoints of the panel rule per component, times its points per panel.
@@ -179,15 +179,17 @@ def dispersion(v: LogView, options: Options) -> Array:
     def compute(stack: Stack) -> Array:
         xp = namespace(stack.reference)
         w = stack.member_weights()
-        laws = list(stack.members())
-        total = xp.zeros_like(law_entropy(laws[0])[0])
-        for i, p in enumerate(laws):
-            for j, q in enumerate(laws):
-                if i != j:
-                    total = total + w[i] * w[j] * law_divergence(p, q)[0]
+        total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
+        for block in member_pairs(stack, lambda p, q: pair_cost(stack), budget):
+            both = law_divergence(block.p, block.q) + law_divergence(block.q, block.p)
+            weight = xp.take(w, block.rows, axis=0) * xp.take(w, block.columns, axis=0)
+            total = total + xp.sum(weight[:, None] * both, axis=0)
         return total
 
-    return v.over_tiles(options, pair_cost(v.stack), compute)
+    itemsize = int(namespace(v.stack.reference).finfo(v.stack.reference.dtype).bits) // 8
+    budget = budget_elements(options.max_memory, itemsize)
+    pairs = max(1, v.stack.member_count * (v.stack.member_count - 1) // 2)
+    return v.over_tiles(options, pairs * pair_cost(v.stack), compute)
 
 
 def mutual_information(v: LogView, options: Options) -> Array:

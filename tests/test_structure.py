@@ -1,0 +1,74 @@
+"""The shape of the code: direction of imports, length of files, a small surface."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import kuq
+
+PACKAGE = Path(kuq.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+#: Every layer may import from itself and from those before it.
+LAYERS = (
+    {"errors"},
+    {"_array"},
+    {"kernels"},
+    {"distributions"},
+    {"expectations"},
+    {"scores"},
+    {"result", "uncertainty"},
+    {"__init__"},
+    {"demo"},
+    {"cli"},
+    {"__main__"},
+)
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+def layer_of(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_layers(path):
+    """The layers of kuq that a file imports from, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            names = [node.module]
+            if node.module == "kuq":
+                names = [f"kuq.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "kuq":
+                known = len(parts) > 1 and parts[1] in RANK
+                yield parts[1] if known else "__init__"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    own = RANK[layer_of(path)]
+    for layer in imported_layers(path):
+        assert RANK[layer] <= own, f"{path.name} imports {layer}, which comes after it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_stay_short(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def test_no_file_without_a_concept():
+    names = {path.stem for path in FILES}
+    assert not names & {"utils", "helpers", "common", "misc"}
+
+
+def test_public_names_are_exactly_the_exported_ones():
+    public = {name for name in vars(kuq) if not name.startswith("_")}
+    modules = {path.stem if path.parent == PACKAGE else path.parent.name for path in FILES}
+    assert set(kuq.__all__) == public - modules | (set(kuq.__all__) & modules)
+    assert all(getattr(kuq, name).__doc__ for name in kuq.__all__)
+
