@@ -1,4 +1,4 @@
-"""Gaussian-kernel expectations of low-rank normals, against dense matrices at 100 digits."""
+"""Gaussian-kernel expectations of low-rank normals, against dense matrices at 80 digits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kuq.expectations.low_rank import log_self_affinity, overlap, point_overlap
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-DIGITS = 100  # the smallest gap below is 1e-58
+DIGITS = 80  # the smallest gap below is 1e-58
 NAMES = ("log_p", "log_q", "log_c", "shift", "gap", "tilt")
 #: In units of 1/trace.
-NODES = np.asarray([1e-12, 1e-4, 1.0, 1e2, 1e5, 1e9])
+NODES = np.asarray([1e-12, 1e-3, 1.0, 1e3, 1e9])
 FAR_NODES = np.asarray([1e15, 1e25])
 SHAPES = [(6, 2), (5, 3), (2, 2), (8, 3), (2, 3), (1, 1)]
 Laws = tuple[np.ndarray, ...]

@@ -106,6 +106,10 @@ def from_numpy(values: np.ndarray, like: Array) -> Array:
     return namespace(like).asarray(values, dtype=like.dtype)
 
 
+def identity(size: int, like: Array) -> Array:
+    return from_numpy(np.eye(size), like)
+
+
 def epsilon(array: Array) -> float:
     return float(namespace(array).finfo(array.dtype).eps)
 

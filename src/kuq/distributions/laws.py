@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kuq._array import Array, constants, namespace, safe_sqrt
+import numpy as np
+
+from kuq._array import Array, constants, from_numpy, namespace, safe_sqrt
 from kuq.distributions.atoms import LowRanks, Normals, Products
 
 
@@ -142,7 +144,7 @@ class Stack:
         """One made-up batch entry in place of an empty batch."""
 
         def one(array: Array) -> Array:
-            return namespace(array).ones((array.shape[0], 1, *array.shape[2:]), dtype=array.dtype)
+            return from_numpy(np.ones((array.shape[0], 1, *array.shape[2:])), array)
 
         return self.map(lambda law: law.index(one))
 

@@ -96,7 +96,7 @@ class NormalMixture(Distribution):
         chosen = xp.sum(
             xp.astype(uniform[..., None] >= cumulative[..., :-1], self.loc.dtype), axis=-1
         )
-        component = xp.arange(self.loc.shape[-1], dtype=self.loc.dtype, device=_device(self.loc))
+        component = from_numpy(np.arange(self.loc.shape[-1], dtype=float), self.loc)
         onehot = xp.astype(chosen[..., None] == component, self.loc.dtype)
         loc = xp.sum(onehot * xp.expand_dims(self.loc, axis=axis), axis=-1)
         scale = xp.sum(onehot * xp.expand_dims(self.scale, axis=axis), axis=-1)
@@ -104,7 +104,3 @@ class NormalMixture(Distribution):
 
     def _sizes(self) -> str:
         return f", K={self.loc.shape[-1]}"
-
-
-def _device(array: Array) -> Any:
-    return getattr(array, "device", None) if hasattr(array, "is_cuda") else None

@@ -11,7 +11,6 @@ from kuq._array import (
     Array,
     adopt,
     broadcast,
-    detach,
     from_numpy,
     is_traced,
     namespace,
@@ -93,7 +92,22 @@ class StudentT(Distribution):
 
 
 def gamma_variates(order: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Standard gamma variates; the order is read, so they carry no gradient with respect to it."""
-    read = detach(order)
-    read = np.asarray(read.cpu() if hasattr(read, "cpu") else read, dtype=float)
-    return from_numpy(rng.standard_gamma(np.broadcast_to(read, shape)), order)
+    """Standard gamma variates from standard normal and uniform ones (Marsaglia and Tsang).
+
+    A fixed number of proposals keeps everything on the arrays' device; all of them fail with
+    probability below 1e−10.
+    """
+    xp = namespace(order)
+    proposals = 8
+    normal = from_numpy(rng.standard_normal((proposals, *shape)), order)
+    uniform = from_numpy(1 - rng.random((proposals, *shape)), order)
+    boost = from_numpy(1 - rng.random(shape), order)
+    small = order < 1
+    d = xp.where(small, order + 1, order) - 1 / 3
+    v = (1 + normal / xp.sqrt(9 * d)) ** 3
+    log_v = xp.log(xp.where(v > 0, v, xp.ones_like(v)))
+    accepted = (v > 0) & (xp.log(uniform) < normal**2 / 2 + d * (1 - v + log_v))
+    value = xp.broadcast_to(d, shape)
+    for k in reversed(range(proposals)):
+        value = xp.where(accepted[k, ...], d * v[k, ...], value)
+    return value * xp.where(small, boost ** (1 / order), xp.ones_like(value))

@@ -79,7 +79,7 @@ def _excess(alpha: Array) -> Array:
 
 
 # Radial kernels. The scale is ξ = 2βt/α; outside these bounds power laws continue the integrals.
-_LOWEST, _HIGHEST = math.exp(-28.5), math.exp(36.0)
+_LOWEST, _HIGHEST = math.exp(-28.5), math.exp(30.0)
 # From the lowest scale to the next one, which tells the two powers of a continuation apart.
 _STRIDE = 3.0
 

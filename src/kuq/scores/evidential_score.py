@@ -9,13 +9,13 @@ from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import NoClosedFormError
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
-from kuq.expectations.tiles import budget_elements, pieces
+from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Kernel, MarginalStage, ScaleMixture, Term
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
 from kuq.scores.kernel_score import finish
-from kuq.scores.options import Options
+from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, check_event_weights, flat_bandwidth
 
 
@@ -49,8 +49,10 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
     v = View.of_shape(prediction, marginal)
     flat = [xp.reshape(x, (-1, x.shape[-1])) for x in (nu, alpha, beta)]
     bandwidth = flat_bandwidth(term.kernel, v.shape, bool(marginal), nu)
-    itemsize = int(xp.finfo(nu.dtype).bits) // 8
-    budget = budget_elements(options.max_memory, itemsize)
+    budget = budget_of(options, nu)
+    if math.prod(v.shape) == 0:
+        empty = finish(xp.reshape(nu, (-1,))[:0], v)
+        return empty, empty
     parts = []
     for part in pieces(flat[0].shape[0], 512 * 12 * nu.shape[-1], budget, nu):
         width = bandwidth

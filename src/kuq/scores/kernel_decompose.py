@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kuq._array import Array, namespace
+from kuq._array import Array, identity, namespace
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -165,9 +165,8 @@ def _matrix_term(prediction: Ensemble, term: Term, options: Options) -> tuple[Ar
 
     def compute(measure: Measure, stack: Stack) -> list[Array]:
         h, b = member_parts(measure, stack, options, disperse=False)
-        xp = namespace(h)
         matrix = rules.divergence_matrix(measure, stack)
-        off = 1 - xp.eye(stack.member_count, dtype=h.dtype)
+        off = 1 - identity(stack.member_count, h)
         matrix = matrix - off[..., None] * (b[:, None, :] + b[None, :, :])
         return [h + b, matrix]
 

@@ -12,10 +12,10 @@ from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
 from kuq.expectations import moments, rules
 from kuq.expectations.atoms import Measure
-from kuq.expectations.tiles import budget_elements, pieces
+from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
-from kuq.scores.options import Options
+from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, flat_bandwidth
 
 
@@ -26,7 +26,7 @@ def over_tiles(
     first = views[0]
     reference = first.stack.reference
     xp = namespace(reference)
-    budget = budget_elements(options.max_memory, int(xp.finfo(reference.dtype).bits) // 8)
+    budget = budget_of(options, reference)
     width = flat_bandwidth(term.kernel, first.shape, first.marginal is not None, reference)
     measure = Measure(term.kernel, width, options.rtol, budget)
     cost = rules.item_cost(measure, *(v.stack for v in views))

@@ -53,8 +53,10 @@ def decompose(prediction: Prediction, estimator: str, options: Options) -> tuple
 
 def _mutual_information(prediction: Ensemble, options: Options) -> tuple[Array, str]:
     if prediction.member_count == 1:
-        xp = namespace(prediction.reference)
-        return xp.zeros(prediction.batch_shape, dtype=prediction.reference.dtype), "exact"
+        mean = prediction.mean()
+        axes = tuple(range(mean.ndim - len(prediction.event_shape), mean.ndim))
+        zero = namespace(mean).zeros_like(mean)
+        return namespace(zero).sum(zero, axis=axes) if axes else zero, "exact"
     if log.has_route(prediction) and math.prod(prediction.event_shape) == 1:
         v = log.view(prediction, False, options.rtol)
         return v.finish(log.mutual_information(v, options)), "quadrature"
@@ -102,19 +104,12 @@ def divergence(p: Prediction, q: Prediction, options: Options) -> Array:
     if log.has_route(p, q) and (scalar or not mixed):
         joint = log.is_joint(p, q)
         left, right = (log.view(x, joint, options.rtol) for x in (p, q))
-        xp = namespace(left.stack.reference)
-        cost = (
-            _mixture_cost(left.stack, right.stack)
-            if mixed
-            else log.pair_cost(left.stack, right.stack)
-        )
-        parts = []
-        n = left.stack.batch_count
-        for part in left.parts(options, cost):
-            a, b = left.stack.index(part), right.stack.index(part)
-            parts.append(log.law_divergence(_single(a), _single(b))[0])
-        assert n == right.stack.batch_count
-        return left.finish(xp.concat(parts, axis=-1))
+        cost = _mixture_cost if mixed else log.pair_cost
+
+        def compute(a: Stack, b: Stack) -> Array:
+            return log.law_divergence(_single(a), _single(b))[0]
+
+        return left.finish(left.over_tiles(options, cost(left.stack, right.stack), compute, right))
     if options.draws is None:
         raise log.no_closed_form(p, q)
     return by_draws.divergence(p, q, options)

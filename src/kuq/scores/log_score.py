@@ -7,10 +7,10 @@ normals as a whole. The mixture of an ensemble has a closed route in one dimensi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from kuq._array import Array, digamma, gammaln, namespace, safe_sqrt
+from kuq._array import Array, digamma, gammaln, identity, namespace, safe_sqrt
 from kuq.distributions.atoms import LowRanks, Products, to_low_ranks, to_normals, to_products
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -22,8 +22,8 @@ from kuq.distributions.samples import Samples
 from kuq.distributions.student_t import StudentT
 from kuq.errors import NoClosedFormError, ParameterError
 from kuq.expectations import densities, relative_entropy
-from kuq.expectations.tiles import budget_elements, member_pairs, pieces
-from kuq.scores.options import Options
+from kuq.expectations.tiles import member_pairs, pieces
+from kuq.scores.options import Options, budget_of
 
 #: Breakpoints of the panel rule per component, times its points per panel.
 _NODES_PER_COMPONENT = 17 * 8
@@ -63,17 +63,17 @@ class LogView:
         d = math.prod(self.event_shape)
         return xp.sum(xp.reshape(values, (*lead, *self.batch_shape, d)), axis=-1)
 
-    def parts(self, options: Options, cost: int) -> Iterator[slice]:
-        """Pieces of the batch that fit the memory budget."""
-        xp = namespace(self.stack.reference)
-        itemsize = int(xp.finfo(self.stack.reference.dtype).bits) // 8
-        budget = budget_elements(options.max_memory, itemsize)
-        return pieces(self.stack.batch_count, cost, budget, self.stack.reference)
-
-    def over_tiles(self, options: Options, cost: int, compute: Callable[[Stack], Array]) -> Array:
-        xp = namespace(self.stack.reference)
-        parts = [compute(self.stack.index(part)) for part in self.parts(options, cost)]
-        return xp.concat(parts, axis=-1)
+    def over_tiles(
+        self, options: Options, cost: int, compute: Callable[..., Array], *others: LogView
+    ) -> Array:
+        """Run ``compute`` on pieces of the batch that fit the memory budget, (…, n)."""
+        stacks = [v.stack for v in (self, *others)]
+        reference = self.stack.reference
+        if self.stack.batch_count == 0:  # shapes come from one made-up entry
+            return compute(*(stack.blank() for stack in stacks))[..., :0]
+        tiles = pieces(self.stack.batch_count, cost, budget_of(options, reference), reference)
+        parts = [compute(*(stack.index(part) for stack in stacks)) for part in tiles]
+        return namespace(reference).concat(parts, axis=-1)
 
 
 def has_route(*predictions: Prediction) -> bool:
@@ -186,8 +186,7 @@ def dispersion(v: LogView, options: Options) -> Array:
             total = total + xp.sum(weight[:, None] * both, axis=0)
         return total
 
-    itemsize = int(namespace(v.stack.reference).finfo(v.stack.reference.dtype).bits) // 8
-    budget = budget_elements(options.max_memory, itemsize)
+    budget = budget_of(options, v.stack.reference)
     pairs = max(1, v.stack.member_count * (v.stack.member_count - 1) // 2)
     return v.over_tiles(options, pairs * pair_cost(v.stack), compute)
 
@@ -286,7 +285,7 @@ def _low_rank_log_density(law: LowRankNormal, x: Array) -> Array:
     scaled = law.factor / root
     z = delta / root[..., 0]
     inner = xp.matmul(xp.matrix_transpose(scaled), scaled)
-    inner = inner + xp.eye(inner.shape[-1], dtype=inner.dtype)
+    inner = inner + identity(inner.shape[-1], inner)
     projected = xp.sum(scaled * z[..., None], axis=-2)
     solved = xp.linalg.solve(inner, projected[..., None])[..., 0]
     quadratic = xp.sum(z * z, axis=-1) - xp.sum(projected * solved, axis=-1)

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from kuq._array import Array, namespace
 from kuq.errors import ParameterError
+from kuq.expectations.tiles import budget_elements
 
 DEFAULT_MEMORY = 2**28
 
@@ -50,6 +52,12 @@ class Options:
             seed=0 if seed is None else seed,
             max_memory=float(max_memory),
         )
+
+
+def budget_of(options: Options, like: Array) -> int:
+    """How many numbers a temporary may have in the dtype of an array."""
+    itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
+    return budget_elements(options.max_memory, itemsize)
 
 
 def _is_number(value: Any) -> bool:
