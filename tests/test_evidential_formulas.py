@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import functools
 import math
 from typing import Any
 
@@ -272,8 +271,10 @@ def jax():
     jax.config.update("jax_enable_x64", before)
 
 
-def logarithmic_differences(formula, like: list[np.ndarray]) -> list[np.ndarray]:
-    """d Σ part/like / d log parameter by central differences, for NU, ALPHA and BETA."""
+@functools.cache
+def logarithmic_differences(formula) -> list[np.ndarray]:
+    """d Σ log part / d log parameter by central differences, for NU, ALPHA and BETA."""
+    like = formula(NU, ALPHA, BETA)
     gradients = []
     for which in range(3):
         gradient = np.empty_like(NU)
@@ -299,7 +300,7 @@ def test_torch_agrees_and_differentiates(formula):
         np.testing.assert_allclose(got.detach().numpy(), value, rtol=2e-13)
     total = sum((got / torch.tensor(v)).sum() for got, v in zip(parts, wanted, strict=True))
     total.backward()
-    for p, numeric in zip(params, logarithmic_differences(formula, wanted), strict=True):
+    for p, numeric in zip(params, logarithmic_differences(formula), strict=True):
         np.testing.assert_allclose((p.grad * p.detach()).numpy(), numeric, rtol=1e-6, atol=1e-6)
 
 
@@ -317,7 +318,7 @@ def test_jax_agrees_compiled_and_differentiates(formula, jax):
     )
     for got, value in zip(parts, wanted, strict=True):
         np.testing.assert_allclose(np.asarray(got), value, rtol=2e-13)
-    numeric = logarithmic_differences(formula, wanted)
+    numeric = logarithmic_differences(formula)
     for gradient, p, n in zip(gradients, params, numeric, strict=True):
         np.testing.assert_allclose(np.asarray(gradient * p), n, rtol=1e-6, atol=1e-6)
 
@@ -335,14 +336,15 @@ def test_gradients_are_finite_where_moments_are_not(formula):
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_float32_stays_float32(formula):
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_float32_stays_float32(formula, library):
     params = [p.astype(np.float32) for p in (NU, ALPHA, BETA)]
     wanted = formula(*(p.astype(np.float64) for p in params))
-    libraries = [np.asarray]
-    for name in ("torch", "jax.numpy"):
-        if importlib.util.find_spec(name.split(".")[0]):
-            libraries.append(importlib.import_module(name).asarray)
-    for asarray in libraries:
-        for got, value in zip(formula(*map(asarray, params)), wanted, strict=True):
-            assert str(got.dtype).endswith("float32")
-            np.testing.assert_allclose(np.asarray(got), value, rtol=1e-5)
+    module = pytest.importorskip(library)
+    if library == "jax":  # XLA rewrites quotients, which once moved a scale off its bound
+        parts = module.jit(formula)(*map(module.numpy.asarray, params))
+    else:
+        parts = formula(*map(module.asarray, params))
+    for got, value in zip(parts, wanted, strict=True):
+        assert str(got.dtype).endswith("float32")
+        np.testing.assert_allclose(np.asarray(got), value, rtol=1e-5)

@@ -14,7 +14,12 @@ from scipy import integrate, special, stats
 import kuq
 
 SQRT2 = 2**0.5
-rng = np.random.default_rng(20240607)
+data = np.random.default_rng(20240607)  # for the module's own arrays
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +43,10 @@ def close(actual, expected, rtol=1e-11, atol=1e-14):
 
 # --- scores against scoringrules -------------------------------------------------------------
 
-LOC, SCALE, Y = rng.normal(size=(2, 3)), rng.uniform(0.1, 3, (2, 3)), rng.normal(0, 2, (2, 3))
-DRAWS = rng.normal(size=(2, 3, 11))
-FIELDS, FIELD = rng.normal(size=(2, 3, 11, 4)), rng.normal(size=(2, 3, 4))
-DRAW_WEIGHTS = rng.uniform(0.2, 1, (2, 3, 11))
+LOC, SCALE, Y = data.normal(size=(2, 3)), data.uniform(0.1, 3, (2, 3)), data.normal(0, 2, (2, 3))
+DRAWS = data.normal(size=(2, 3, 11))
+FIELDS, FIELD = data.normal(size=(2, 3, 11, 4)), data.normal(size=(2, 3, 4))
+DRAW_WEIGHTS = data.uniform(0.2, 1, (2, 3, 11))
 DRAW_WEIGHTS /= DRAW_WEIGHTS.sum(-1, keepdims=True)
 ESTIMATORS = [("nrg", False), ("fair", True)]
 
@@ -56,14 +61,14 @@ def test_crps_of_student_t(sr, df):
     close(kuq.score(p, Y, kuq.CRPS()), sr.crps_t(Y, df, LOC, SCALE), rtol=1e-7)
 
 
-def test_crps_of_mixtures(sr):
+def test_crps_of_mixtures(sr, rng):
     weights = rng.dirichlet(np.ones(4), (2, 3))
     loc, scale = rng.normal(0, 3, (2, 3, 4)), rng.uniform(0.1, 2, (2, 3, 4))
     p = kuq.NormalMixture(weights, loc, scale)
     close(kuq.score(p, Y, kuq.CRPS()), sr.crps_mixnorm(Y, loc, scale, weights))
 
 
-def test_log_score(sr):
+def test_log_score(sr, rng):
     close(kuq.score(kuq.Normal(LOC, SCALE), Y, kuq.LogScore()), sr.logs_normal(Y, LOC, SCALE))
     student = kuq.StudentT(3.0, LOC, SCALE)
     close(kuq.score(student, Y, kuq.LogScore()), sr.logs_t(Y, 3.0, LOC, SCALE))
@@ -119,7 +124,7 @@ def test_variogram_score_is_the_squared_error_of_features(sr):
 
 # --- decompositions against the paper's formulas for normals, written out plainly -------------
 
-MEANS, STDS = rng.normal(0, 2, (5, 7)), rng.uniform(0.2, 2, (5, 7))
+MEANS, STDS = data.normal(0, 2, (5, 7)), data.uniform(0.2, 2, (5, 7))
 
 
 def absolute_moment(gap, variance):
@@ -244,7 +249,7 @@ def test_defect_3_tail_scores_take_any_batch(sr, unbiased):
     close(value, sr.twes_ensemble(FIELD, FIELDS, tail, **options))
 
 
-def test_defect_3_weights_and_transforms_keep_the_batch():
+def test_defect_3_weights_and_transforms_keep_the_batch(rng):
     fields = rng.normal(size=(4, 2, 3, 11, 5))
     ensemble = kuq.Ensemble(kuq.Samples(fields, event_ndim=1))
     weights = np.arange(5.0)
@@ -262,7 +267,7 @@ def test_defect_3_weights_and_transforms_keep_the_batch():
     assert kuq.decompose(ensemble, kuq.CRPS(reduce=None)).total.shape == (2, 3, 5)
 
 
-def test_defect_4_variance_in_float32_far_from_zero():
+def test_defect_4_variance_in_float32_far_from_zero(rng):
     values = (1000 + 0.01 * rng.standard_normal((8, 50))).astype(np.float32)
     exact = values.astype(float).var(axis=0)
     u = kuq.decompose(
@@ -436,7 +441,7 @@ def test_evidential_values_are_those_of_many_drawn_members(score):
 # --- what users of other libraries ask for ------------------------------------------------------
 
 
-def test_memory_of_many_draws():
+def test_memory_of_many_draws(rng):
     draws, y = rng.normal(size=(500, 1000)), rng.normal(size=500)
     calls = {
         "score": lambda: kuq.score(kuq.Samples(draws), y, kuq.CRPS()),
@@ -453,7 +458,7 @@ def test_memory_of_many_draws():
         assert peak < 100e6, f"{name}: {peak / 1e6:.0f} MB for 4 MB of draws"
 
 
-def test_memory_of_the_energy_score_is_bounded():
+def test_memory_of_the_energy_score_is_bounded(rng):
     draws = rng.normal(size=(8, 300, 50))
     p = kuq.Samples(draws, event_ndim=1)
     for budget in (16e6, 64e6):

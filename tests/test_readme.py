@@ -15,6 +15,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCES = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
 def examples():
     """Python blocks, each with the text block that follows it, if any."""
     followers = [*FENCES[1:], ("", "")]
@@ -115,24 +120,24 @@ def test_facts_of_scores(row):
     assert row[5] == score.units
 
 
-rng = np.random.default_rng(3)
+data = np.random.default_rng(3)  # for the module's own arrays
 HALVES = np.full(2, 0.5)
 PREDICTIONS = {
-    "Point": [kuq.Point(rng.normal(size=(3, 2))), kuq.Point(rng.normal(size=(3, 2, 4)), 1)],
+    "Point": [kuq.Point(data.normal(size=(3, 2))), kuq.Point(data.normal(size=(3, 2, 4)), 1)],
     "Samples": [
-        kuq.Samples(rng.normal(size=(3, 2, 6))),
-        kuq.Samples(rng.normal(size=(3, 2, 6, 4)), 1),
+        kuq.Samples(data.normal(size=(3, 2, 6))),
+        kuq.Samples(data.normal(size=(3, 2, 6, 4)), 1),
     ],
-    "Normal, scalar": [kuq.Normal(rng.normal(size=(3, 2)), 1.0)],
-    "Normal, vector": [kuq.Normal(rng.normal(size=(3, 2, 4)), 1.0, 1)],
-    "NormalMixture, scalar": [kuq.NormalMixture(HALVES, rng.normal(size=(3, 2, 2)), 1.0)],
-    "NormalMixture, vector": [kuq.NormalMixture(HALVES, rng.normal(size=(3, 2, 4, 2)), 1.0, 1)],
+    "Normal, scalar": [kuq.Normal(data.normal(size=(3, 2)), 1.0)],
+    "Normal, vector": [kuq.Normal(data.normal(size=(3, 2, 4)), 1.0, 1)],
+    "NormalMixture, scalar": [kuq.NormalMixture(HALVES, data.normal(size=(3, 2, 2)), 1.0)],
+    "NormalMixture, vector": [kuq.NormalMixture(HALVES, data.normal(size=(3, 2, 4, 2)), 1.0, 1)],
     "LowRankNormal": [
-        kuq.LowRankNormal(rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 2, 4, 2)), np.ones(4))
+        kuq.LowRankNormal(data.normal(size=(3, 2, 4)), data.normal(size=(3, 2, 4, 2)), np.ones(4))
     ],
     "StudentT": [
-        kuq.StudentT(5.0, rng.normal(size=(3, 2)), 1.0),
-        kuq.StudentT(5.0, rng.normal(size=(3, 2, 2)), 1.0, 1),
+        kuq.StudentT(5.0, data.normal(size=(3, 2)), 1.0),
+        kuq.StudentT(5.0, data.normal(size=(3, 2, 2)), 1.0, 1),
     ],
     "NormalInverseGamma, scalar": [kuq.NormalInverseGamma(np.zeros(2), 2.0, 3.0, 1.0)],
     "NormalInverseGamma, vector": [kuq.NormalInverseGamma(np.zeros((2, 3)), 2.0, 3.0, 1.0, 1)],
@@ -186,7 +191,7 @@ def test_dashes_are_where_there_is_no_density():
     assert u.epistemic == np.inf
 
 
-def test_pairs_without_a_route():
+def test_pairs_without_a_route(rng):
     low_rank = kuq.LowRankNormal(np.zeros(2), np.ones((2, 1)), np.ones(2))
     others = {
         "normal": kuq.Normal(np.zeros(2), 1.0, 1),
@@ -211,7 +216,7 @@ def test_pairs_without_a_route():
 
 
 @pytest.mark.parametrize("row", table("unbiased=")[1], ids=lambda row: row[0])
-def test_table_of_unbiased_options(row):
+def test_table_of_unbiased_options(row, rng):
     option = eval(row[0].removesuffix(" (default)"))
     values = rng.normal(size=(3, 5))  # 3 members of 5 draws
     u = kuq.decompose(kuq.Ensemble(kuq.Samples(values)), kuq.Energy(), unbiased=option)
@@ -244,7 +249,7 @@ def test_squared_error_sees_means_only():
     assert epistemic(kuq.Normal([0.0, 0.0], [1.0, 9.0]), kuq.SquaredError()) == 0
 
 
-def test_one_absurd_member():
+def test_one_absurd_member(rng):
     sane = rng.normal(size=9)
     for far in (1e3, 1e6):
         members = kuq.Normal([*sane, far], 1.0)

@@ -106,6 +106,19 @@ def from_numpy(values: np.ndarray, like: Array) -> Array:
     return namespace(like).asarray(values, dtype=like.dtype)
 
 
+def as_index(values: Array) -> Array:
+    """Whole numbers as indices: torch wants 64 bits, jax may not have them."""
+    xp = namespace(values)
+    return xp.astype(values, xp.int32 if array_api_compat.is_jax_array(values) else xp.int64)
+
+
+def index_array(values: np.ndarray, like: Array) -> Array:
+    """NumPy indices in the library and on the device of another array."""
+    if array_api_compat.is_torch_array(like):
+        return namespace(like).asarray(values.astype(np.int64), device=like.device)
+    return namespace(like).asarray(values.astype(np.int32))
+
+
 def identity(size: int, like: Array) -> Array:
     return from_numpy(np.eye(size), like)
 

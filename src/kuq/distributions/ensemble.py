@@ -105,10 +105,10 @@ class Ensemble(Prediction):
         return isinstance(self.members, Distribution)
 
     def mean(self) -> Array:
-        return self._average(self._stack_members("mean"))
+        return self._average(self.member_means())
 
     def variance(self) -> Array:
-        means = self._stack_members("mean")
+        means = self.member_means()
         gap = means - self._average(means)
         return self._average(self._stack_members("variance") + gap * gap)
 
@@ -123,6 +123,10 @@ class Ensemble(Prediction):
         if self.weights is None:
             return xp.mean(values, axis=0)
         return xp.sum(values * xp.reshape(self.weights, (-1,) + (1,) * (values.ndim - 1)), axis=0)
+
+    def member_means(self) -> Array:
+        """The mean of every member, (M, batch…, event…)."""
+        return self._stack_members("mean")
 
     def member_list(self) -> list[Distribution]:
         """Every member as a distribution of its own."""

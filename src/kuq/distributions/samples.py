@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from kuq._array import Array, adopt, from_numpy, namespace, require, require_finite
+from kuq._array import Array, adopt, as_index, from_numpy, namespace, require, require_finite
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Distribution, split_event
 from kuq.distributions.laws import Law
@@ -143,9 +143,8 @@ class Samples(Distribution):
         law = self.law(marginal=False, rtol=0.0)
         uniform = from_numpy(rng.random((*self.batch_shape, draws)), self.values)
         cumulative = xp.cumulative_sum(law.atom_weights(), axis=-1)
-        chosen = xp.sum(
-            xp.astype(uniform[..., None] >= cumulative[..., None, :-1], xp.int64), axis=-1
-        )
+        below = uniform[..., None] >= cumulative[..., None, :-1]
+        chosen = as_index(xp.sum(xp.astype(below, self.values.dtype), axis=-1))
         picked = xp.take_along_axis(law.atoms.value, chosen[..., None], axis=-2)
         return xp.reshape(picked, (*self.batch_shape, draws, *self.event_shape))
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, detach, from_numpy, is_traced, namespace
+from kuq._array import Array, as_index, detach, from_numpy, is_traced, namespace
 from kuq.errors import ParameterError
 from kuq.kernels.base import ScaleMixture
 
@@ -157,7 +157,7 @@ def _column(numbers: range, like: Array) -> Array:
 def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
     xp = namespace(nodes)
     values = from_numpy(table, nodes)
-    index = xp.astype(xp.clip(nodes - tables.first, 0, table.size - 1), xp.int64)
+    index = as_index(xp.clip(nodes - tables.first, 0, table.size - 1))
     return xp.reshape(xp.take(values, xp.reshape(index, (-1,)), axis=0), nodes.shape)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, from_numpy, is_traced, namespace
+from kuq._array import Array, index_array, is_traced, namespace
 from kuq.distributions.laws import Law, Stack
 
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
@@ -48,15 +48,10 @@ def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> 
         rows, columns = np.triu_indices(shape[0], 1) if a == b else np.indices(shape).reshape(2, -1)
         each = max(1, stack.batch_count) * cost(p, q)
         for part in pieces(len(rows), each, budget, stack.reference):
-            i, j = (_indices(x[part], stack.reference) for x in (rows, columns))
+            i, j = (index_array(x[part], stack.reference) for x in (rows, columns))
             yield PairBlock(
                 i + start_p,
                 j + start_q,
                 p.index(lambda x, i=i: xp.take(x, i, axis=0)),  # type: ignore[misc]
                 q.index(lambda x, j=j: xp.take(x, j, axis=0)),  # type: ignore[misc]
             )
-
-
-def _indices(values: np.ndarray, like: Array) -> Array:
-    xp = namespace(like)
-    return xp.astype(from_numpy(values.astype(float), like), xp.int64)

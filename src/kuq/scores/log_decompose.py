@@ -10,6 +10,7 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.distributions.mixture import NormalMixture
+from kuq.distributions.normal import Point
 from kuq.distributions.student_t import StudentT
 from kuq.expectations import evidential
 from kuq.scores import log_monte_carlo as by_draws
@@ -57,6 +58,8 @@ def _mutual_information(prediction: Ensemble, options: Options) -> tuple[Array, 
         axes = tuple(range(mean.ndim - len(prediction.event_shape), mean.ndim))
         zero = namespace(mean).zeros_like(mean)
         return namespace(zero).sum(zero, axis=axes) if axes else zero, "exact"
+    if all(isinstance(member, Point) for member in log.members_of(prediction)):
+        return log.point_information(prediction), "exact"
     if log.has_route(prediction) and math.prod(prediction.event_shape) == 1:
         v = log.view(prediction, False, options.rtol)
         return v.finish(log.mutual_information(v, options)), "quadrature"

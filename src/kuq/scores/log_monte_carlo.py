@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kuq._array import Array, namespace
+from kuq._array import Array, any_true, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
+from kuq.errors import ParameterError
 from kuq.scores.log_score import prediction_log_density
 from kuq.scores.options import Options
 
@@ -32,6 +33,11 @@ def _mean_log_ratio(draws: list[Array], above: Prediction, below: Prediction | N
     total = None
     for x in draws:
         value = prediction_log_density(above, x)
+        if any_true(namespace(value).isinf(value)):
+            raise ParameterError(
+                "Monte Carlo of the log score needs laws with a density, got one with a scale of "
+                "zero; use a kernel score, or give every member a positive scale"
+            )
         if below is not None:
             value = value - prediction_log_density(below, x)
         total = value if total is None else total + value

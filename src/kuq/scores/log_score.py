@@ -203,6 +203,18 @@ def mutual_information(v: LogView, options: Options) -> Array:
     return v.over_tiles(options, cost, compute)
 
 
+def point_information(prediction: Ensemble) -> Array:
+    """The mutual information of point masses, −Σ w_i log Σ_j w_j [x_i = x_j], (batch…)."""
+    values = prediction.member_means()
+    xp = namespace(values)
+    batch = values.ndim - 1 - len(prediction.event_shape)
+    axes = tuple(range(2 + batch, values.ndim + 1))
+    same = values[:, None, ...] == values[None, ...]
+    equal = xp.astype(xp.all(same, axis=axes) if axes else same, values.dtype)
+    w = xp.reshape(prediction.member_weights(), (-1, *(1,) * batch))
+    return -xp.sum(w * xp.log(xp.sum(equal * w, axis=1)), axis=0)
+
+
 def component_count(stack: Stack) -> int:
     return max(g.atoms.loc.shape[-1] if isinstance(g.atoms, Products) else 1 for g in stack.groups)
 
