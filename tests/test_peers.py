@@ -274,11 +274,11 @@ def test_defect_4_variance_in_float32_far_from_zero(rng):
         kuq.Ensemble(kuq.Point(values)), kuq.SquaredError(), estimator="bma", unbiased=False
     )
     assert u.epistemic.dtype == np.float32
-    close(u.epistemic, exact, rtol=1e-4)
-    close(kuq.Ensemble(kuq.Point(values)).variance(), exact, rtol=1e-4)
+    close(u.epistemic, exact, rtol=2e-6)
+    close(kuq.Ensemble(kuq.Point(values)).variance(), exact, rtol=2e-6)
     samples = kuq.Samples(values.T)
-    close(kuq.entropy(samples, kuq.SquaredError(), unbiased=False), exact, rtol=1e-4)
-    close(samples.variance(), exact, rtol=1e-4)
+    close(kuq.entropy(samples, kuq.SquaredError(), unbiased=False), exact, rtol=2e-6)
+    close(samples.variance(), exact, rtol=2e-6)
 
 
 def test_defect_5_squared_error_gives_variances_throughout():

@@ -16,6 +16,7 @@ from kuq.errors import (
     ParameterError,
     ShapeError,
 )
+from kuq.kernels.bandwidth import median_bandwidth
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, Score
 from kuq.kernels.card import KernelCard
 from kuq.kernels.catalogue import kernel_cards
@@ -33,7 +34,6 @@ from kuq.uncertainty import (
     divergence,
     entropy,
     expected_kernel,
-    median_bandwidth,
     member_divergences,
     member_influence,
     score,

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kuq import scores
-from kuq._array import Array, adopt, adopted, median, namespace, safe_sqrt
+from kuq._array import Array, adopted, any_true, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -67,6 +67,18 @@ def decompose(
         assert isinstance(score, Kernel)
         score, aleatoric, epistemic, method = kernel_decompose.decompose(prediction, score, options)
         epistemic = epistemic / 2 if estimator == "bma" else epistemic
+    return _result(prediction, score, aleatoric, epistemic, estimator, unbiased, method)
+
+
+def _result(
+    prediction: Prediction,
+    score: Score,
+    aleatoric: Array,
+    epistemic: Array,
+    estimator: str,
+    unbiased: bool | str,
+    method: str,
+) -> Uncertainty:
     cast = namespace(aleatoric).astype
     return Uncertainty(
         total=cast(_sum(aleatoric, epistemic), prediction.dtype),
@@ -226,15 +238,15 @@ def member_influence(
     draws: int | None = None,
     seed: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
-) -> dict[str, Array]:
-    """By how much AU and pairwise EU change when a member is left out, (M, batch…) each.
+) -> Uncertainty:
+    """How AU, EU and their sum change when a member is left out, (M, batch…) each.
 
-    Positive values: the member raises the uncertainty. A bounded kernel bounds them.
+    Negative values: the member raises the uncertainty. A bounded kernel bounds the changes.
 
     >>> import kuq
     >>> influence = kuq.member_influence(kuq.Ensemble(kuq.Point([0.0, 0.0, 9.0])), kuq.Energy())
-    >>> influence["epistemic"].tolist()
-    [-3.0, -3.0, 6.0]
+    >>> influence.epistemic.tolist()
+    [3.0, 3.0, -6.0]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
@@ -246,54 +258,14 @@ def member_influence(
             f"got {prediction.member_count}"
         )
     if isinstance(score, LogScore):
-        entropies, matrix = log_decompose.member_parts(prediction, options)
+        entropies, matrix, method = log_decompose.member_parts(prediction, options)
     else:
         assert isinstance(score, Kernel)
-        entropies, matrix = kernel_decompose.influence_parts(prediction, score, options)
+        score, entropies, matrix, method = kernel_decompose.member_parts(prediction, score, options)
     aleatoric, epistemic = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )
-    cast = namespace(aleatoric).astype
-    return {
-        "aleatoric": cast(aleatoric, prediction.dtype),
-        "epistemic": cast(epistemic, prediction.dtype),
-    }
-
-
-def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
-    """The median distance between pairs of outcomes along axis 0, such as training targets.
-
-    >>> import kuq
-    >>> kuq.median_bandwidth([0.0, 1.0, 3.0])
-    2.0
-    """
-    taken, _ = adopt(values=values)
-    array = taken["values"]
-    xp = namespace(array)
-    if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
-        raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")
-    if array.ndim < event_ndim or (event_ndim == 0 and array.ndim == 0):
-        raise ShapeError(
-            f"median_bandwidth needs outcomes along leading axes, got shape {tuple(array.shape)} "
-            f"with event_ndim={event_ndim}"
-        )
-    lead = array.shape[: array.ndim - event_ndim]
-    flat = xp.reshape(array, (math.prod(lead), -1))
-    if flat.shape[0] < 2:
-        raise InsufficientDataError("median_bandwidth needs at least two outcomes")
-    if not bool(xp.all(xp.isfinite(flat))):
-        raise ParameterError("values must be finite; remove or impute NaN and infinite entries")
-    rows = [
-        safe_sqrt(xp.sum((flat[i + 1 :, :] - flat[i, :]) ** 2, axis=-1))
-        for i in range(flat.shape[0] - 1)
-    ]
-    value = float(median(xp.concat(rows)))
-    if value <= 0:
-        raise ParameterError(
-            "the median distance is zero: more than half of the pairs are equal; "
-            "give a bandwidth as a number"
-        )
-    return value
+    return _result(prediction, score, aleatoric, epistemic, "pairwise", unbiased, method)
 
 
 def _sum(aleatoric: Array, epistemic: Array) -> Array:
@@ -324,6 +296,14 @@ def _check_member_count(
             "an unbiased epistemic uncertainty needs at least two members, got M = 1; "
             'pass unbiased=False, or unbiased="samples" to correct for draws only'
         )
+    weights = prediction.weights
+    if options.unbiased_members and weights is not None and not plug_in:
+        xp = namespace(weights)
+        if any_true(xp.max(weights) > 1 - 1e-9):
+            raise InsufficientDataError(
+                "an unbiased epistemic uncertainty needs at least two members with weight, got "
+                "all weight on one; pass unbiased=False or other weights"
+            )
 
 
 def _aligned(p: Prediction, q: Prediction) -> tuple[Prediction, Prediction]:

@@ -8,7 +8,7 @@ from kuq._array import Array, namespace
 def leave_one_out(
     entropies: Array, matrix: Array, weights: Array, unbiased_members: bool
 ) -> tuple[Array, Array]:
-    """AU and EU minus their values without each member, (M, batch…) each."""
+    """AU and EU without each member minus those of all members, (M, batch…) each."""
     xp = namespace(entropies)
     batch = (1,) * (entropies.ndim - 1)
     w = xp.reshape(weights, (-1, *batch))
@@ -23,4 +23,4 @@ def leave_one_out(
     if unbiased_members:
         dispersion = dispersion / (1 - squares)
         dispersion_without = dispersion_without / (1 - (squares - w * w) / (left * left))
-    return aleatoric - aleatoric_without, dispersion - dispersion_without
+    return aleatoric_without - aleatoric, dispersion_without - dispersion

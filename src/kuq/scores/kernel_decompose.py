@@ -17,7 +17,7 @@ from kuq.scores import evidential_score
 from kuq.scores.kernel_score import (
     finish,
     infinite_without_moments,
-    member_parts,
+    member_statistics,
     over_tiles,
     term_method,
 )
@@ -77,7 +77,7 @@ def _decompose_term(
     (v,) = views(term, options, prediction)
 
     def compute(measure: Measure, stack: Stack) -> list[Array]:
-        h, b, spread = member_parts(measure, stack, options, disperse=True)
+        h, b, spread = member_statistics(measure, stack, options, disperse=True)
         xp = namespace(h)
         w = stack.member_weights()[:, None]
         aleatoric = xp.sum(w * (h + b), axis=0)
@@ -98,7 +98,7 @@ def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
         (v,) = views(term, options, p)
 
         def compute(measure: Measure, stack: Stack) -> list[Array]:
-            h, b, spread = member_parts(measure, stack, options, disperse=True)
+            h, b, spread = member_statistics(measure, stack, options, disperse=True)
             xp = namespace(h)
             w = stack.member_weights()[:, None]
             return [xp.sum(w * h, axis=0) + spread / 2 + xp.sum(w * w * b, axis=0)]
@@ -122,7 +122,7 @@ def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -
                 if stack.member_count > 1:
                     value = value - rules.dispersion(measure, stack) / 2
                 if any(group.drawn for group in stack.groups):
-                    _, b = member_parts(measure, stack, options, disperse=False)
+                    _, b = member_statistics(measure, stack, options, disperse=False)
                     w = stack.member_weights()[:, None]
                     value = value - xp.sum(w * w * b, axis=0)
             return [infinite_without_moments(value, measure, left, right)]
@@ -150,25 +150,29 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
 
 def divergence_matrix(prediction: Ensemble, kernel: Kernel, options: Options) -> Array:
     """D(P_i, P_j), (M, M, batch…)."""
-    return influence_parts(prediction, kernel, options)[1]
+    return member_parts(prediction, kernel, options)[2]
 
 
-def influence_parts(prediction: Ensemble, kernel: Kernel, options: Options) -> tuple[Array, Array]:
-    """Entropies (M, batch…) and divergences (M, M, batch…) of the members."""
+def member_parts(
+    prediction: Ensemble, kernel: Kernel, options: Options
+) -> tuple[Kernel, Array, Array, str]:
+    """The kernel, entropies (M, batch…) and divergences (M, M, batch…), and the method."""
     kernel = resolve_bandwidths(kernel, [prediction], options)
     parts = [_matrix_term(prediction, term, options) for term in kernel.terms()]
-    return (_total_of([p[0] for p in parts], kernel), _total_of([p[1] for p in parts], kernel))
+    entropies = _total_of([p[0] for p in parts], kernel)
+    matrix = _total_of([p[1] for p in parts], kernel)
+    return kernel, entropies, matrix, worst_method(*(p[2] for p in parts))
 
 
-def _matrix_term(prediction: Ensemble, term: Term, options: Options) -> tuple[Array, Array]:
+def _matrix_term(prediction: Ensemble, term: Term, options: Options) -> tuple[Array, Array, str]:
     (v,) = views(term, options, prediction)
 
     def compute(measure: Measure, stack: Stack) -> list[Array]:
-        h, b = member_parts(measure, stack, options, disperse=False)
+        h, b = member_statistics(measure, stack, options, disperse=False)
         matrix = rules.divergence_matrix(measure, stack)
         off = 1 - identity(stack.member_count, h)
         matrix = matrix - off[..., None] * (b[:, None, :] + b[None, :, :])
         return [h + b, matrix]
 
     entropies, matrix = over_tiles(term, options, [v], compute)
-    return finish(entropies, v), finish(matrix, v)
+    return finish(entropies, v), finish(matrix, v), term_method(term, v)

@@ -95,7 +95,9 @@ def bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
     return entropies * (share / (1 - share))
 
 
-def member_parts(measure: Measure, stack: Stack, options: Options, disperse: bool) -> list[Array]:
+def member_statistics(
+    measure: Measure, stack: Stack, options: Options, disperse: bool
+) -> list[Array]:
     """H_V and its bias for every member, (M, n) each, and the dispersion (n,)."""
     xp = namespace(stack.reference)
     degree = _growth(measure)

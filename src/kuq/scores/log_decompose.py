@@ -27,8 +27,7 @@ def decompose(prediction: Prediction, estimator: str, options: Options) -> tuple
     routed = log.has_route(prediction)
     if not routed and options.draws is None:
         raise log.no_closed_form(prediction)
-    mixtures = any(isinstance(m, NormalMixture) for m in log.members_of(prediction))
-    method = "quadrature" if mixtures else "exact"
+    method = _method(prediction)
     if routed:
         v = log.view(prediction, log.is_joint(prediction), options.rtol)
         entropies = v.finish(log.entropies(v, options))
@@ -144,10 +143,15 @@ def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
     return by_draws.divergence_matrix(prediction, options)
 
 
-def member_parts(prediction: Ensemble, options: Options) -> tuple[Array, Array]:
-    """Entropies (M, batch…) and divergences (M, M, batch…) of the members."""
+def member_parts(prediction: Ensemble, options: Options) -> tuple[Array, Array, str]:
+    """Entropies (M, batch…) and divergences (M, M, batch…) of the members, and the method."""
     matrix = divergence_matrix(prediction, options)
-    if log.has_route(prediction):
-        v = log.view(prediction, log.is_joint(prediction), options.rtol)
-        return v.finish(log.entropies(v, options)), matrix
-    return by_draws.member_entropies(prediction, options), matrix
+    if not log.has_route(prediction):
+        return by_draws.member_entropies(prediction, options), matrix, "monte-carlo"
+    v = log.view(prediction, log.is_joint(prediction), options.rtol)
+    return v.finish(log.entropies(v, options)), matrix, _method(prediction)
+
+
+def _method(prediction: Prediction) -> str:
+    mixtures = any(isinstance(m, NormalMixture) for m in log.members_of(prediction))
+    return "quadrature" if mixtures else "exact"
