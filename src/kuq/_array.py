@@ -119,6 +119,22 @@ def index_array(values: np.ndarray, like: Array) -> Array:
     return namespace(like).asarray(values.astype(np.int32))
 
 
+def widen(array: Array) -> Array:
+    """float32 as float64, where that exists and costs little.
+
+    Differences of close members need more digits than float32 has. On an accelerator, and in jax
+    without 64 bits, results of float32 input are those of float32 arithmetic.
+    """
+    if "float32" not in str(array.dtype):
+        return array
+    xp = namespace(array)
+    if array_api_compat.is_torch_array(array) and array.device.type != "cpu":
+        return array
+    if array_api_compat.is_jax_array(array) and not sys.modules["jax"].config.jax_enable_x64:
+        return array
+    return xp.astype(array, xp.float64)
+
+
 def identity(size: int, like: Array) -> Array:
     return from_numpy(np.eye(size), like)
 
@@ -242,28 +258,10 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     Python numbers and lists follow the arrays; integers become the default float; half
     precision is computed in float32. Returns the arrays by name and the dtype for results.
     """
-    taken: dict[str, Any] = {}
-    for name, value in values.items():
-        if is_array(value):
-            taken[name] = value
-        elif isinstance(value, np.generic):
-            taken[name] = value.item()
-        elif isinstance(value, (int, float)):
-            taken[name] = value
-        elif isinstance(value, (list, tuple)) and any(is_array(v) for v in value):
-            taken[name] = namespace(value[0]).stack(list(value))
-        else:
-            taken[name] = _as_numpy(name, value)
-    arrays = [v for v in taken.values() if array_api_compat.is_array_api_obj(v)]
-    foreign = [v for v in arrays if not isinstance(v, np.ndarray)]
-    if foreign and len(foreign) < len(arrays):
-        # Lists became NumPy arrays above; only arrays that the user made decide the library.
-        listed = {
-            n for n, v in taken.items() if isinstance(v, np.ndarray) and not is_array(values[n])
-        }
-        arrays = [
-            v for n, v in taken.items() if n not in listed and array_api_compat.is_array_api_obj(v)
-        ]
+    taken = {name: _take(name, value) for name, value in values.items()}
+    # Lists became NumPy arrays; only arrays that the user made decide library and dtype.
+    made = [v for name, v in taken.items() if is_array(v) and not _is_list(values[name])]
+    arrays = made or [v for v in taken.values() if is_array(v)]
     for name, value in taken.items():
         if array_api_compat.is_array_api_obj(value):
             _reject_unusable(name, value)
@@ -302,6 +300,22 @@ def adopted(value: Any, like: Array) -> Array:
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of an array or of a nested list."""
     return tuple(value.shape) if is_array(value) else tuple(np.shape(value))
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value holds plain numbers, which follow the arrays beside them."""
+    return not is_array(value) and not (isinstance(value, (list, tuple)) and is_array(value[0]))
+
+
+def _take(name: str, value: Any) -> Any:
+    """An array as it is, a Python number, or a NumPy array of what a list holds."""
+    if is_array(value) or isinstance(value, (int, float)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)) and value and all(is_array(v) for v in value):
+        return namespace(*value).stack(list(value))
+    return _as_numpy(name, value)
 
 
 def _as_numpy(name: str, value: Any) -> np.ndarray:

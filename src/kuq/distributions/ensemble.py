@@ -110,6 +110,7 @@ class Ensemble(Prediction):
     def variance(self) -> Array:
         means = self.member_means()
         gap = means - self._average(means)
+        gap = gap - self._average(gap)  # what the first pass rounded off
         return self._average(self._stack_members("variance") + gap * gap)
 
     def _stack_members(self, moment: str) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import Array, constants, from_numpy, namespace, safe_sqrt
+from kuq._array import Array, constants, from_numpy, namespace, safe_sqrt, widen
 from kuq.distributions.atoms import LowRanks, Normals, Products
 
 
@@ -55,6 +55,13 @@ class Law:
         weights = None if self.weights is None else key(self.weights)
         tail = None if self.tail is None else key(self.tail)
         atoms = self.atoms.map(lambda a, _: key(a))
+        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+
+    def widened(self) -> Law:
+        """The same with more digits, see :func:`kuq._array.widen`."""
+        weights = None if self.weights is None else widen(self.weights)
+        tail = None if self.tail is None else widen(self.tail)
+        atoms = self.atoms.map(lambda a, _: widen(a))
         return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
 
     def reshape_lead(self, shape: tuple[int, ...]) -> Law:
@@ -139,6 +146,10 @@ class Stack:
         """A part of the batch."""
         groups = tuple(group.index(lambda a: a[:, part]) for group in self.groups)
         return Stack(groups, self.weights)
+
+    def widened(self) -> Stack:
+        weights = None if self.weights is None else widen(self.weights)
+        return Stack(tuple(group.widened() for group in self.groups), weights)
 
     def blank(self) -> Stack:
         """One made-up batch entry in place of an empty batch."""

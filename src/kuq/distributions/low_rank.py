@@ -6,7 +6,16 @@ from typing import Any, final
 
 import numpy as np
 
-from kuq._array import Array, adopt, from_numpy, namespace, require, require_finite, safe_sqrt
+from kuq._array import (
+    Array,
+    adopt,
+    from_numpy,
+    namespace,
+    require,
+    require_finite,
+    safe_sqrt,
+    widen,
+)
 from kuq.distributions.atoms import LowRanks, Normals
 from kuq.distributions.base import Distribution
 from kuq.distributions.laws import Law
@@ -66,11 +75,12 @@ class LowRankNormal(Distribution):
         return LowRanks(self.loc, self.factor, self.diag).variance()
 
     def law(self, marginal: bool, rtol: float) -> Law:
-        if marginal:
-            scale = safe_sqrt(self.variance())
-            return Law(Normals(self.loc[..., None, None], scale[..., None, None]))
-        if self.loc.shape[-1] == 1:
-            return Law(Normals(self.loc[..., None, :], safe_sqrt(self.variance())[..., None, :]))
+        if marginal or self.loc.shape[-1] == 1:
+            # Close members need the difference of these scales: no rounding to float32 here.
+            wide = LowRanks(widen(self.loc), widen(self.factor), widen(self.diag))
+            scale = safe_sqrt(wide.variance())
+            axes = (..., None, None) if marginal else (..., None, slice(None))
+            return Law(Normals(wide.loc[axes], scale[axes]))
         return Law(
             LowRanks(self.loc[..., None, :], self.factor[..., None, :, :], self.diag[..., None, :])
         )

@@ -118,8 +118,10 @@ class Samples(Distribution):
 
     def variance(self) -> Array:
         law = self.law(marginal=True, rtol=0.0)
+        xp, weights = namespace(self.values), law.atom_weights()
         gap = law.atoms.value[..., 0] - self.mean()[..., None]
-        return namespace(self.values).sum(law.atom_weights() * gap * gap, axis=-1)
+        gap = gap - xp.sum(weights * gap, axis=-1, keepdims=True)  # what the mean rounded off
+        return xp.sum(weights * gap * gap, axis=-1)
 
     def law(self, marginal: bool, rtol: float) -> Law:
         xp = namespace(self.values)

@@ -16,6 +16,7 @@ from kuq._array import (
     namespace,
     require,
     require_finite,
+    widen,
 )
 from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, event_to_atom, split_event
@@ -69,18 +70,22 @@ class StudentT(Distribution):
         return xp.where(exists, self.scale * self.scale * (safe / (safe - 2)), infinite)
 
     def law(self, marginal: bool, rtol: float) -> Law:
-        weights, factors = scale_mixture(self.df, node_count(rtol))
+        df, loc, scale = widen(self.df), widen(self.loc), widen(self.scale)
+        weights, factors = scale_mixture(df, node_count(rtol))
 
         def atom(x: Array) -> Array:
             return event_to_atom(x, self.event_ndim, marginal, trailing=1)
 
-        loc = namespace(self.loc).broadcast_to(self.loc[..., None], weights.shape)
-        heaviest = 1.0 if is_traced(self.df) else float(namespace(self.df).min(self.df))
-        scale = self.scale[..., None] * factors
-        products = Products(atom(loc), atom(scale), atom(weights), heaviest)
-        df = event_to_atom(self.df, self.event_ndim, marginal)
-        tail = namespace(df).min(df, axis=(-2, -1))
-        return Law(products, method="quadrature", tail=tail)
+        loc = namespace(loc).broadcast_to(loc[..., None], weights.shape)
+        heaviest = self._lowest_df()
+        products = Products(atom(loc), atom(scale[..., None] * factors), atom(weights), heaviest)
+        tail = event_to_atom(df, self.event_ndim, marginal)
+        return Law(products, method="quadrature", tail=namespace(df).min(tail, axis=(-2, -1)))
+
+    def _lowest_df(self) -> float:
+        if is_traced(self.df):
+            return 1.0
+        return math.inf if math.prod(self.df.shape) == 0 else float(namespace(self.df).min(self.df))
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kuq._array import Array, any_true, constants, erfcx, namespace
+from kuq._array import Array, any_true, constants, erfcx, namespace, widen
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
@@ -54,7 +54,7 @@ class Measure:
         if self.bandwidth is None or isinstance(self.bandwidth, float):
             return self
         # A made-up entry of an empty batch has no bandwidth either.
-        width = self.bandwidth[part] if self.bandwidth.shape[0] else 1.0
+        width = widen(self.bandwidth[part]) if self.bandwidth.shape[0] else 1.0
         return dataclasses.replace(self, bandwidth=width)
 
     def width(self, atom_axes: int) -> Any:

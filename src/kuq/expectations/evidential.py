@@ -190,7 +190,7 @@ def _continue(values: Array, alpha: Array, power: int, below: Array) -> Array:
     """
     xp = namespace(values)
     edge, following = values[..., :1], values[..., 1:2]
-    lower = _clip(alpha, 0.0, power)
+    lower = _clip(alpha, 0.0, float(power))
     apart = xp.abs(alpha - power)
     apart = _clip(xp.where(apart < alpha, apart, alpha), 1e-20, 1.0)
     slope = (following * xp.exp(-_STRIDE * lower) - edge) * apart / xp.expm1(_STRIDE * apart)
@@ -209,7 +209,7 @@ def _tables(alpha: Array, rule: _Rule) -> tuple[Array, Array]:
     weight = xp.concat([first, weight[..., 1:]], axis=-1)
     weight = xp.reshape(weight / xp.sum(weight, axis=-1, keepdims=True), (-1, rule.cost.size))
     means = xp.matmul(weight, from_numpy(rule.integrands, alpha))
-    means = xp.reshape(means, (*alpha.shape[:-1], 5, -1))
+    means = xp.reshape(means, (*alpha.shape[:-1], 5, rule.zeta.size))
     lack, lack_doubled, psi_doubled, centred, spread = (means[..., i, :] for i in range(5))
     variance = (spread - centred * centred) * (resolved / alpha)
     psi = 1 - lack

@@ -17,7 +17,7 @@ from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import atoms, moments
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.atoms import Measure
-from kuq.expectations.tiles import member_pairs, pieces
+from kuq.expectations.tiles import PairBlock, member_pairs, pieces
 from kuq.kernels.base import Radial, ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.squared_error import SquaredError
@@ -163,14 +163,14 @@ def dispersion(measure: Measure, stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
-    for rows, columns, values in pair_divergences(measure, stack):
-        pair_weight = xp.take(w, rows, axis=0) * xp.take(w, columns, axis=0)
-        total = total + 2 * xp.sum(pair_weight[:, None] * values, axis=0)
+    for block, values in pair_divergences(measure, stack):
+        w_i, w_j = block.pick(w)
+        total = total + 2 * xp.sum((w_i * w_j)[:, None] * values, axis=0)
     return total
 
 
-def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[Array, Array, Array]]:
-    """Divergences of all pairs i < j, in blocks: positions i, positions j, values (pairs, n)."""
+def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[PairBlock, Array]]:
+    """Divergences of all pairs i < j, in blocks with values (pairs, n)."""
     xp = namespace(stack.reference)
     parts = [_inner_dispersion(measure, prepare(measure, group)) for group in stack.groups]
     inner = xp.concat(parts, axis=0)
@@ -181,8 +181,7 @@ def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[Array, Ar
         return int(counts[0] * counts[1] * size * node_cost(measure, p, q))
 
     for block in member_pairs(stack, cost, measure.budget):
-        inside = (xp.take(inner, block.rows, axis=0), xp.take(inner, block.columns, axis=0))
-        yield block.rows, block.columns, _law_pair(measure, block.p, block.q, *inside)
+        yield block, _law_pair(measure, block.p, block.q, *block.pick(inner))
 
 
 def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
@@ -241,9 +240,9 @@ def divergence_matrix(measure: Measure, stack: Stack) -> Array:
     m = stack.member_count
     n = stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
-    for i, j, values in pair_divergences(measure, stack):
-        for k in range(values.shape[0]):
-            rows[int(i[k]), int(j[k])] = values[k]
+    for block, values in pair_divergences(measure, stack):
+        for k, (i, j) in enumerate(zip(block.rows, block.columns, strict=True)):
+            rows[int(i), int(j)] = values[k, ...]
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]
     return xp.reshape(xp.stack(cells), (m, m, n))

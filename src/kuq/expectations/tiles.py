@@ -31,12 +31,18 @@ def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:
 
 
 class PairBlock(NamedTuple):
-    """Some pairs i < j of members: their positions (pairs,), and their laws along axis 0."""
+    """Some pairs i < j of members: their positions, and their laws along axis 0."""
 
-    rows: Array
-    columns: Array
+    rows: np.ndarray
+    columns: np.ndarray
     p: Law
     q: Law
+
+    def pick(self, values: Array) -> tuple[Array, Array]:
+        """The entries of both members of every pair along the first axis of an array."""
+        xp = namespace(values)
+        i, j = (index_array(x, values) for x in (self.rows, self.columns))
+        return xp.take(values, i, axis=0), xp.take(values, j, axis=0)
 
 
 def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> Iterator[PairBlock]:
@@ -50,8 +56,8 @@ def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> 
         for part in pieces(len(rows), each, budget, stack.reference):
             i, j = (index_array(x[part], stack.reference) for x in (rows, columns))
             yield PairBlock(
-                i + start_p,
-                j + start_q,
+                rows[part] + start_p,
+                columns[part] + start_q,
                 p.index(lambda x, i=i: xp.take(x, i, axis=0)),  # type: ignore[misc]
                 q.index(lambda x, j=j: xp.take(x, j, axis=0)),  # type: ignore[misc]
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kuq._array import Array, adopted, constants, is_traced, namespace
+from kuq._array import Array, adopted, constants, is_traced, namespace, widen
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import NoClosedFormError
 from kuq.expectations import evidential
@@ -54,11 +54,12 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
         empty = finish(xp.reshape(nu, (-1,))[:0], v)
         return empty, empty
     parts = []
-    for part in pieces(flat[0].shape[0], 512 * 12 * nu.shape[-1], budget, nu):
+    cost = evidential.core_size(options.rtol) * 14 * nu.shape[-1]
+    for part in pieces(flat[0].shape[0], cost, budget, nu):
         width = bandwidth
         if bandwidth is not None and not isinstance(bandwidth, float):
-            width = bandwidth[part]
-        nu, alpha, beta = (x[part] for x in flat)
+            width = widen(bandwidth[part])
+        nu, alpha, beta = (widen(x[part]) for x in flat)
         parts.append(_term(term, nu, alpha, beta, width, options.rtol))
     both = [xp.concat(list(column)) * term.factor for column in zip(*parts, strict=True)]
     return finish(both[0], v), finish(both[1], v)
@@ -97,8 +98,10 @@ def _radial(
         return au[0], eu[0]
     assert isinstance(kernel, ScaleMixture)
 
+    measure = evidential.at_scales(nu, alpha, beta, rtol / 10)
+
     def at_scale(t: Array) -> tuple[Array, Array]:
-        au, eu, affinity = evidential.at_scale(t[:, 0, ...], nu, alpha, beta, rtol / 10)
+        au, eu, affinity = measure(t[:, 0, ...])
         return xp.stack([au, eu], axis=1), xp.stack([affinity, affinity], axis=1)
 
     unit = xp.sum(beta * (1 + 1 / nu) / alpha, axis=-1)

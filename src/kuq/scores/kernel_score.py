@@ -16,7 +16,7 @@ from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
-from kuq.scores.views import View, flat_bandwidth
+from kuq.scores.views import View, flat_bandwidth, stretched
 
 
 def over_tiles(
@@ -30,13 +30,16 @@ def over_tiles(
     width = flat_bandwidth(term.kernel, first.shape, first.marginal is not None, reference)
     measure = Measure(term.kernel, width, options.rtol, budget)
     cost = rules.item_cost(measure, *(v.stack for v in views))
-    if first.stack.batch_count == 0:  # shapes come from one made-up entry
-        values = _in_own_units(measure.at(slice(0, 0)), [v.stack.blank() for v in views], compute)
-        return [value[..., :0] for value in values]
-    results = [
-        _in_own_units(measure.at(part), [v.stack.index(part) for v in views], compute)
-        for part in pieces(first.stack.batch_count, cost, budget, reference)
-    ]
+
+    def tile(part: slice, take: Callable[[Stack], Stack]) -> list[Array]:
+        stacks = [stretched(take(v.stack).widened(), term.kernel.weights) for v in views]
+        return _in_own_units(measure.at(part), stacks, compute)
+
+    n = first.stack.batch_count
+    if n == 0:  # shapes come from one made-up entry
+        return [value[..., :0] for value in tile(slice(0, 0), Stack.blank)]
+    parts = pieces(n, cost, budget, reference)
+    results = [tile(part, lambda stack, part=part: stack.index(part)) for part in parts]  # type: ignore[misc]
     joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
     return [term.factor * value for value in joined]
 

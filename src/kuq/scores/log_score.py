@@ -70,9 +70,9 @@ class LogView:
         stacks = [v.stack for v in (self, *others)]
         reference = self.stack.reference
         if self.stack.batch_count == 0:  # shapes come from one made-up entry
-            return compute(*(stack.blank() for stack in stacks))[..., :0]
+            return compute(*(stack.blank().widened() for stack in stacks))[..., :0]
         tiles = pieces(self.stack.batch_count, cost, budget_of(options, reference), reference)
-        parts = [compute(*(stack.index(part) for stack in stacks)) for part in tiles]
+        parts = [compute(*(stack.index(part).widened() for stack in stacks)) for part in tiles]
         return namespace(reference).concat(parts, axis=-1)
 
 
@@ -182,8 +182,8 @@ def dispersion(v: LogView, options: Options) -> Array:
         total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
         for block in member_pairs(stack, lambda p, q: pair_cost(stack), budget):
             both = law_divergence(block.p, block.q) + law_divergence(block.q, block.p)
-            weight = xp.take(w, block.rows, axis=0) * xp.take(w, block.columns, axis=0)
-            total = total + xp.sum(weight[:, None] * both, axis=0)
+            w_i, w_j = block.pick(w)
+            total = total + xp.sum((w_i * w_j)[:, None] * both, axis=0)
         return total
 
     budget = budget_of(options, v.stack.reference)

@@ -69,7 +69,6 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
     stack = _stack(prediction, marginal is not None, options.rtol)
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
-        stack = _weighted(stack, term.kernel.weights)
     return View(stack, prediction.batch_shape, event_shape, marginal)
 
 
@@ -155,8 +154,10 @@ def check_event_weights(weights: Array | None, event: tuple[int, ...], name: str
         )
 
 
-def _weighted(stack: Stack, weights: Array) -> Stack:
+def stretched(stack: Stack, weights: Array | None) -> Stack:
     """Σ w_j (x_j − y_j)² is the plain distance of coordinates that are stretched by √w."""
+    if weights is None:
+        return stack
     xp = namespace(stack.reference)
     stretch = safe_sqrt(xp.reshape(adopted(weights, stack.reference), (-1,)))
 
@@ -183,7 +184,8 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
         squared = _evidential_moment(predictions[0], term)
     else:
-        squared = _pair_moments([v.stack for v in views(term, options, *predictions)])
+        stacks = [v.stack.widened() for v in views(term, options, *predictions)]
+        squared = _pair_moments([stretched(stack, term.kernel.weights) for stack in stacks])
     middle = median(safe_sqrt(squared))
     if is_traced(middle):
         return middle
