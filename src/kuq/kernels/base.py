@@ -12,7 +12,7 @@ import numpy as np
 
 from kuq._array import Array, Namespace, adopted, is_array, is_traced, namespace, require
 from kuq.errors import ParameterError
-from kuq.kernels.card import KernelCard
+from kuq.kernels.card import KernelCard, all_positive
 
 Transform: TypeAlias = Callable[[Array], Array]
 
@@ -147,6 +147,36 @@ class ScaleMixture(Radial):
     @abstractmethod
     def log_density(self, v: np.ndarray) -> np.ndarray:
         """Log of the density over v = log(t·bandwidth²), in NumPy float64."""
+
+
+class Bounded(Radial):
+    """A bounded, strictly proper radial kernel with a bandwidth: what such kernels share."""
+
+    weights: Array | None
+    diagonal = -1.0
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """k(x, y), for the card."""
+
+    def __post_init__(self) -> None:
+        check_bandwidth(self)
+        check_weights(self)
+
+    @property
+    def card(self) -> KernelCard:
+        return KernelCard(
+            name=repr(self),
+            formula=self.formula,
+            strictly_proper=all_positive(self.weights),
+            bounded=True,
+            translation_invariant=True,
+        )
+
+    @property
+    def units(self) -> str:
+        return "dimensionless"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -119,14 +119,3 @@ def _cell(value: object) -> str:
 def all_positive(weights: Any) -> bool:
     """Whether event weights see every coordinate."""
     return weights is None or bool(np.all(np.asarray(weights) > 0))
-
-
-def bounded_card(kernel: object, formula: str) -> KernelCard:
-    """The card that all strictly proper bounded radial kernels share."""
-    return KernelCard(
-        name=repr(kernel),
-        formula=formula,
-        strictly_proper=all_positive(getattr(kernel, "weights", None)),
-        bounded=True,
-        translation_invariant=True,
-    )

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from kuq._array import Array, Namespace
-from kuq.kernels.base import Radial, check_bandwidth, check_weights
-from kuq.kernels.card import KernelCard, bounded_card
+from kuq.kernels.base import Bounded
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Radial):
+class Gaussian(Bounded):
     """The kernel k(x, y) = −exp(−‖x − y‖² / bandwidth²).
 
     Strictly proper and bounded, hence robust: no member can move a measure by more than a
@@ -26,19 +25,10 @@ class Gaussian(Radial):
 
     bandwidth: Any
     weights: Array | None = None
-    diagonal = -1.0
 
-    def __post_init__(self) -> None:
-        check_bandwidth(self)
-        check_weights(self)
+    @property
+    def formula(self) -> str:
+        return "-exp(-|x-y|^2/g^2)"
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         return -xp.expm1(-s)
-
-    @property
-    def card(self) -> KernelCard:
-        return bounded_card(self, "-exp(-|x-y|^2/g^2)")
-
-    @property
-    def units(self) -> str:
-        return "dimensionless"

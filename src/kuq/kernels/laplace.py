@@ -9,13 +9,12 @@ from typing import Any, final
 import numpy as np
 
 from kuq._array import Array, Namespace, safe_sqrt
-from kuq.kernels.base import ScaleMixture, check_bandwidth, check_weights
-from kuq.kernels.card import KernelCard, bounded_card
+from kuq.kernels.base import Bounded, ScaleMixture
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Laplace(ScaleMixture):
+class Laplace(Bounded, ScaleMixture):
     """The kernel k(x, y) = −exp(−‖x − y‖ / bandwidth).
 
     Strictly proper and bounded; sharper at small distances and heavier in the tails than the
@@ -28,11 +27,10 @@ class Laplace(ScaleMixture):
 
     bandwidth: Any
     weights: Array | None = None
-    diagonal = -1.0
 
-    def __post_init__(self) -> None:
-        check_bandwidth(self)
-        check_weights(self)
+    @property
+    def formula(self) -> str:
+        return "-exp(-|x-y|/g)"
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         return -xp.expm1(-safe_sqrt(s))
@@ -40,11 +38,3 @@ class Laplace(ScaleMixture):
     def log_density(self, v: np.ndarray) -> np.ndarray:
         # t·bandwidth² follows the Lévy law.
         return np.asarray(-math.log(2 * math.sqrt(math.pi)) - v / 2 - np.exp(-v) / 4)
-
-    @property
-    def card(self) -> KernelCard:
-        return bounded_card(self, "-exp(-|x-y|/g)")
-
-    @property
-    def units(self) -> str:
-        return "dimensionless"

@@ -10,13 +10,12 @@ from typing import Any, final
 import numpy as np
 
 from kuq._array import Array, Namespace, from_numpy, gammainc, safe_sqrt
-from kuq.kernels.base import ScaleMixture, check_bandwidth, check_number, check_weights
-from kuq.kernels.card import KernelCard, bounded_card
+from kuq.kernels.base import Bounded, ScaleMixture, check_number
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Matern(ScaleMixture):
+class Matern(Bounded, ScaleMixture):
     """The kernel −2^(1−ν)/Γ(ν)·z^ν K_ν(z) with z = √(2ν)‖x − y‖/bandwidth.
 
     Strictly proper and bounded; ν = ½ is the Laplace kernel, and larger ν is smoother. Closed
@@ -30,12 +29,14 @@ class Matern(ScaleMixture):
     bandwidth: Any
     nu: float = 1.5
     weights: Array | None = None
-    diagonal = -1.0
 
     def __post_init__(self) -> None:
-        check_bandwidth(self)
         check_number(self, "nu", 0.0, math.inf)
-        check_weights(self)
+        super().__post_init__()
+
+    @property
+    def formula(self) -> str:
+        return f"-Matern_{self.nu:g}(|x-y|/g)"
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         order = self.nu - 0.5
@@ -49,14 +50,6 @@ class Matern(ScaleMixture):
         # ν / (2 t·bandwidth²) follows the gamma law of shape ν.
         log_g = math.log(self.nu / 2) - v
         return self.nu * log_g - np.exp(log_g) - math.lgamma(self.nu)
-
-    @property
-    def card(self) -> KernelCard:
-        return bounded_card(self, f"-Matern_{self.nu:g}(|x-y|/g)")
-
-    @property
-    def units(self) -> str:
-        return "dimensionless"
 
 
 def _half_integer_profile(z: Array, order: int, xp: Namespace) -> Array:

@@ -9,13 +9,12 @@ from typing import Any, final
 import numpy as np
 
 from kuq._array import Array, Namespace
-from kuq.kernels.base import ScaleMixture, check_bandwidth, check_number, check_weights
-from kuq.kernels.card import KernelCard, bounded_card
+from kuq.kernels.base import Bounded, ScaleMixture, check_number
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class RationalQuadratic(ScaleMixture):
+class RationalQuadratic(Bounded, ScaleMixture):
     """The kernel k(x, y) = −(1 + ‖x − y‖² / bandwidth²)^(−alpha).
 
     Strictly proper and bounded, with tails of power 2·alpha: a Gaussian kernel at all scales up
@@ -29,12 +28,14 @@ class RationalQuadratic(ScaleMixture):
     bandwidth: Any
     alpha: float = 1.0
     weights: Array | None = None
-    diagonal = -1.0
 
     def __post_init__(self) -> None:
-        check_bandwidth(self)
         check_number(self, "alpha", 0.0, math.inf)
-        check_weights(self)
+        super().__post_init__()
+
+    @property
+    def formula(self) -> str:
+        return f"-(1+|x-y|^2/g^2)^-{self.alpha:g}"
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         return -xp.expm1(-self.alpha * xp.log1p(s))
@@ -42,14 +43,6 @@ class RationalQuadratic(ScaleMixture):
     def log_density(self, v: np.ndarray) -> np.ndarray:
         # t·bandwidth² follows the gamma law of shape alpha.
         return np.asarray(self.alpha * v - np.exp(v) - math.lgamma(self.alpha))
-
-    @property
-    def card(self) -> KernelCard:
-        return bounded_card(self, f"-(1+|x-y|^2/g^2)^-{self.alpha:g}")
-
-    @property
-    def units(self) -> str:
-        return "dimensionless"
 
 
 def InverseMultiquadric(bandwidth: Any, weights: Array | None = None) -> RationalQuadratic:  # noqa: N802
