@@ -44,7 +44,8 @@ LAWS = {
     "negative scale inside": (lambda: kuq.Normal(0.0, [[1.0, 1.0], [1.0, -2.0]]), ParameterError,
         "scale", "got -2", r"index \(1, 1\)"),
     "parameters that do not broadcast": (lambda: kuq.Normal(np.zeros(3), np.ones(2)), ShapeError,
-        "broadcast", r"loc \(3,\)", r"scale \(2,\)"),
+        "broadcast", r"loc \(3,\)", r"scale \(2,\)",
+        "(reshape|axes|axis)"),
     "complex": (lambda: kuq.Normal(1j, 1.0), ParameterError, "loc", "real", "complex"),
     "complex array": (lambda: kuq.Point(np.zeros(2, complex)), ParameterError,
         "value", "real", "complex"),
@@ -121,7 +122,8 @@ LAWS = {
     "draws without an axis before the event": (lambda: kuq.Samples(np.zeros(3), event_ndim=1),
         ShapeError, "event_ndim=1", "draw axis", r"\(3,\)"),
     "sample axis out of range": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=2), ShapeError,
-        "sample_axis=2", r"\(3, 2\)"),
+        "sample_axis=2", r"\(3, 2\)",
+        "-2", "1"),
     "sample axis far negative": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=-3), ShapeError,
         "sample_axis=-3", r"\(3, 2\)"),
     "sample axis not whole": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=1.0), ParameterError,
@@ -130,11 +132,14 @@ LAWS = {
         "nan_policy", "raise", "propagate", "omit", "'drop'"),
     "NaN draws": (lambda: kuq.Samples([[0.0, NAN]]), ParameterError,
         "NaN", r"index \(0, 1\)", "omit", "propagate"),
-    "infinite draws": (lambda: kuq.Samples([0.0, INF]), ParameterError, "finite", "got inf"),
+    "infinite draws": (lambda: kuq.Samples([0.0, INF]), ParameterError, "finite", "got inf",
+        "(remove|impute|NaN)"),
     "infinite draws beside omit": (lambda: kuq.Samples([0.0, -INF], nan_policy="omit"),
-        ParameterError, "finite", "got -inf"),
+        ParameterError, "finite", "got -inf",
+        "(remove|impute|NaN)"),
     "infinite draws beside propagate": (lambda: kuq.Samples([0.0, INF], nan_policy="propagate"),
-        ParameterError, "finite", "got inf"),
+        ParameterError, "finite", "got inf",
+        "(remove|impute|NaN)"),
     "negative draw weights": (lambda: kuq.Samples([0.0, 1.0], weights=[2.0, -1.0]), ParameterError,
         "weights of Samples", "≥ 0", "got -1"),
     "draw weights of zero": (lambda: kuq.Samples([0.0, 1.0], weights=[0.0, 0.0]), ParameterError,
@@ -152,13 +157,16 @@ ENSEMBLES = {
         "member axis", r"batch=\(\)", "list of distributions"),
     "draws that look like members": (lambda: kuq.Ensemble(kuq.Samples([0.0, 1.0])), ShapeError,
         "member axis", "N=2", "list of distributions"),
-    "no members": (lambda: kuq.Ensemble([]), ShapeError, "at least one member"),
+    "no members": (lambda: kuq.Ensemble([]), ShapeError, "at least one member",
+        "got"),
     "an empty member axis": (lambda: kuq.Ensemble(kuq.Normal(np.zeros((0, 3)), 1.0)), ShapeError,
         "at least one member"),
     "arrays as members": (lambda: kuq.Ensemble(np.zeros((3, 2))), ParameterError,
-        "distribution", "ndarray"),
+        "distribution", "ndarray",
+        "(Samples|Point|Normal)"),
     "arrays in the list": (lambda: kuq.Ensemble([ZERO, np.zeros(3)]), ParameterError,
-        "distribution", "ndarray"),
+        "distribution", "ndarray",
+        "(Samples|Point|Normal)"),
     "an ensemble in the list": (lambda: kuq.Ensemble([TWO, TWO]), ParameterError,
         "distribution", "Ensemble"),
     "an evidential law as members": (lambda: kuq.Ensemble(kuq.NormalInverseGamma([0.0], 1, 2, 1)),
@@ -204,7 +212,8 @@ SCORES = {
         "bandwidth", r"\(5,\)", r"got \(2,\)"),
     "bandwidths with a member axis": (
         lambda: kuq.decompose(THREE, kuq.Gaussian(np.ones((3, 2)))), ShapeError,
-        "bandwidth", r"\(2,\)", r"got \(3, 2\)"),
+        "bandwidth", r"\(2,\)", r"got \(3, 2\)",
+        "member"),
     "bandwidths over the event of a joint kernel": (
         lambda: kuq.entropy(PLANE, kuq.Gaussian(WIDTHS)), ShapeError,
         "bandwidth", r"batch shape \(5,\)", r"got \(2,\)"),
@@ -244,7 +253,8 @@ SCORES = {
     "infinity times a kernel": (lambda: INF * CRPS, ParameterError, "factor", "positive", "got inf"),
     "text times a kernel": (lambda: "2" * CRPS, ParameterError, "positive number", "str"),
     "True times a kernel": (lambda: True * CRPS, ParameterError, "positive number", "bool"),
-    "a kernel times a kernel": (lambda: CRPS * CRPS, ParameterError, "positive number"),
+    "a kernel times a kernel": (lambda: CRPS * CRPS, ParameterError, "positive number",
+        "^(?!.*not a kernel)"),
     "an array times a kernel": (lambda: WIDTHS * CRPS, (ParameterError, TypeError), ""),
     "log score plus a kernel": (lambda: kuq.LogScore() + CRPS, ParameterError,
         "not a kernel", "Energy", "each score"),
@@ -276,9 +286,11 @@ FUNCTIONS = {
     "decompose a law": (lambda: kuq.decompose(FIVE, CRPS), ParameterError,
         "second-order", "Normal", r"kuq\.Ensemble", r"kuq\.entropy"),
     "decompose an array": (lambda: kuq.decompose(np.zeros((3, 2)), CRPS), ParameterError,
-        "Ensemble", "ndarray"),
+        "Ensemble", "ndarray",
+        "wrap"),
     "decompose a list": (lambda: kuq.decompose([ZERO, ZERO], CRPS), ParameterError,
-        "Ensemble", "list"),
+        "Ensemble", "list",
+        "wrap"),
     "decompose a class": (lambda: kuq.decompose(kuq.Ensemble, CRPS), ParameterError, "Ensemble"),
     "a score's class": (lambda: kuq.decompose(TWO, kuq.Energy), ParameterError,
         "score", "Energy", "instance"),
@@ -323,16 +335,23 @@ FUNCTIONS = {
         lambda: kuq.score(kuq.Normal(np.zeros((3, 2)), 1.0), np.zeros((3, 1)), CRPS), ShapeError,
         r"\(3, 2\)", r"got \(3, 1\)"),
     "NaN outcome": (lambda: kuq.score(FIVE, [0, 0, NAN, 0, 0], CRPS), ParameterError,
-        "finite", "got nan", "remove or impute"),
+        "finite", "got nan", "remove or impute",
+        r"\by\b"),
     "infinite outcome": (lambda: kuq.score(FIVE, [0, 0, INF, 0, 0], CRPS), ParameterError,
-        "finite", "got inf"),
+        "finite", "got inf",
+        r"\by\b"),
     "NaN outcome of the log score": (lambda: kuq.score(FIVE, [0, 0, NAN, 0, 0], kuq.LogScore()),
-        ParameterError, "finite", "got nan"),
-    "complex outcome": (lambda: kuq.score(ZERO, 1j, CRPS), ParameterError, "real", "complex"),
-    "text as outcome": (lambda: kuq.score(ZERO, "0", CRPS), ParameterError, "numbers"),
-    "a law as outcome": (lambda: kuq.score(ZERO, ZERO, CRPS), ParameterError, "Normal"),
+        ParameterError, "finite", "got nan",
+        r"\by\b"),
+    "complex outcome": (lambda: kuq.score(ZERO, 1j, CRPS), ParameterError, "real", "complex",
+        r"\by\b"),
+    "text as outcome": (lambda: kuq.score(ZERO, "0", CRPS), ParameterError, "numbers",
+        r"\by\b"),
+    "a law as outcome": (lambda: kuq.score(ZERO, ZERO, CRPS), ParameterError, "Normal",
+        r"\by\b"),
     "masked outcome": (lambda: kuq.score(kuq.Normal(np.zeros(2), 1.0), MASKED, CRPS), ParameterError,
-        "masked"),
+        "masked",
+        r"\by\b"),
     "unknown estimator": (lambda: kuq.decompose(TWO, CRPS, estimator="mean"), ParameterError,
         "estimator", "pairwise", "bma", "'mean'"),
     "unknown unbiased": (lambda: kuq.decompose(TWO, CRPS, unbiased="both"), ParameterError,
@@ -389,7 +408,8 @@ FUNCTIONS = {
         lambda: kuq.divergence(kuq.Samples([1.0]), kuq.Samples([1.0, 2.0]), kuq.SquaredError()),
         InsufficientDataError, "two draws", "N = 1", "unbiased=False"),
     "influence of two": (lambda: kuq.member_influence(TWO, CRPS), InsufficientDataError,
-        "3 members", "got 2"),
+        "3 members", "got 2",
+        "unbiased=False"),
     "influence of one": (lambda: kuq.member_influence(kuq.Ensemble([ZERO]), CRPS, unbiased=False),
         InsufficientDataError, "2 members", "got 1"),
     "divergences of a law": (lambda: kuq.member_divergences(FIVE, CRPS), ParameterError,
@@ -426,7 +446,8 @@ FUNCTIONS = {
         lambda: kuq.decompose(kuq.NormalInverseGamma(0.0, 1, 2, 1), Own()), NoClosedFormError,
         "Own", "NormalInverseGamma", "draws=2000, seed=0"),
     "median of a scalar": (lambda: kuq.median_bandwidth(3.0), ShapeError, "axes", r"\(\)"),
-    "median of one outcome": (lambda: kuq.median_bandwidth([3.0]), InsufficientDataError, "two"),
+    "median of one outcome": (lambda: kuq.median_bandwidth([3.0]), InsufficientDataError, "two",
+        "got 1"),
     "median of equal outcomes": (lambda: kuq.median_bandwidth(np.ones(9)), ParameterError,
         "zero", "number"),
     "median with NaN": (lambda: kuq.median_bandwidth([0.0, NAN, 1.0]), ParameterError,
@@ -776,14 +797,16 @@ def test_moments_follow_the_policy():
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_policies_agree_between_libraries(name):
-    values, weights = holes()
+    values, _ = holes()
+
+    def omitted(array):
+        return dict(kuq.decompose(kuq.Ensemble(kuq.Samples(array, 1, nan_policy="omit")), CRPS))
+
+    wanted = omitted(values)
     with opened(name) as library:
-        for score in (kuq.CRPS(), kuq.Gaussian(1.3)):
-            wanted, actual = (
-                kuq.decompose(kuq.Ensemble(kuq.Samples(convert(values), 1, nan_policy="omit")), score)
-                for convert in (np.asarray, library.array)
-            )
-            for key in wanted:
-                np.testing.assert_allclose(np.asarray(actual[key]), wanted[key], rtol=1e-12)
+        function = library.module.jit(omitted) if name == "jax" else omitted
+        actual = function(library.array(values))
+        for key in wanted:
+            np.testing.assert_allclose(np.asarray(actual[key]), wanted[key], rtol=1e-12)
         with pytest.raises(ParameterError, match="omit"):
             kuq.Samples(library.array(values), 1)

@@ -221,8 +221,8 @@ def test_log_divergence(p, q):
             kuq.divergence(left, right, kuq.LogScore())
         x = sample(right, 20_000, np.random.default_rng(3))[:, 0]
         ratio = np.log(scalar_law(right).pdf(x) / scalar_law(left).pdf(x))
-        d = float(kuq.divergence(left, right, kuq.LogScore(), draws=20_000, seed=0))
-        assert abs(d - ratio.mean()) < 5 * np.sqrt(2 * ratio.var() / ratio.size)
+        d = float(kuq.divergence(left, right, kuq.LogScore(), draws=1000, seed=0))
+        assert abs(d - ratio.mean()) < 5 * np.sqrt(ratio.var() * (1 / ratio.size + 1 / 1000))
         return
     expected = (GRID_WEIGHTS * np.exp(log_q) * (log_q - log_p)).sum()
     assert float(kuq.divergence(left, right, kuq.LogScore())) == pytest.approx(expected, rel=1e-7)

@@ -247,9 +247,13 @@ def _reject_unusable(name: str, value: Array) -> None:
             f"{name} is a masked array, whose mask would be ignored; "
             "pass value.filled(numpy.nan) and Samples(..., nan_policy='omit')"
         )
-    kind = str(value.dtype)
-    if "complex" in kind or kind == "object" or kind.startswith(("<U", "str", "datetime")):
-        raise ParameterError(f"{name} must hold real numbers, got dtype {kind}")
+    xp = namespace(value)
+    try:
+        real = xp.isdtype(value.dtype, ("bool", "integral", "real floating"))
+    except TypeError:  # dtypes outside the standard: text, dates, records, bfloat16 of NumPy
+        real = "float" in str(value.dtype)
+    if not real:
+        raise ParameterError(f"{name} must hold real numbers, got dtype {value.dtype}")
 
 
 def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
@@ -292,9 +296,9 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     return out, dtype
 
 
-def adopted(value: Any, like: Array) -> Array:
+def adopted(value: Any, like: Array, name: str = "value") -> Array:
     """One value in the library, dtype and device of an array."""
-    return adopt(value=value, like=like)[0]["value"]
+    return adopt(**{name: value, "the prediction": like})[0][name]
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -365,7 +369,9 @@ def broadcast(**arrays: Array) -> list[Array]:
         shape = np.broadcast_shapes(*(tuple(a.shape) for a in arrays.values()))
     except ValueError:
         shapes = ", ".join(f"{n} {tuple(a.shape)}" for n, a in arrays.items())
-        raise ShapeError(f"parameters must broadcast against each other, got {shapes}") from None
+        raise ShapeError(
+            f"parameters must broadcast against each other, got {shapes}; reshape them or add axes"
+        ) from None
     return [a if tuple(a.shape) == shape else xp.broadcast_to(a, shape) for a in arrays.values()]
 
 

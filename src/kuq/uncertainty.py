@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kuq import scores
-from kuq._array import Array, adopted, any_true, namespace
+from kuq._array import Array, adopted, any_true, namespace, require_finite
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -59,7 +59,8 @@ def decompose(
         _check_member_count(prediction, options, estimator, score)
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
-            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__}"
+            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__}; "
+            "wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(draws))"
         )
     if isinstance(score, LogScore):
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
@@ -169,7 +170,8 @@ def score(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     p = first_or_second_order(p)
-    outcome = _fit_outcome(adopted(y, p.reference), p)
+    outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
+    require_finite(y=outcome)
     if isinstance(score, LogScore):
         value = log_decompose.score(p, outcome)
     else:
@@ -254,8 +256,8 @@ def member_influence(
     needed = 3 if options.unbiased_members else 2
     if prediction.member_count < needed:
         raise InsufficientDataError(
-            f"member_influence needs at least {needed} members here, so that enough are left, "
-            f"got {prediction.member_count}"
+            f"member_influence needs at least {needed} members, so that enough are left, got "
+            f"{prediction.member_count}; with unbiased=False two are enough"
         )
     if isinstance(score, LogScore):
         entropies, matrix, method = log_decompose.member_parts(prediction, options)

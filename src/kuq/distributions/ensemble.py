@@ -41,11 +41,11 @@ class Ensemble(Prediction):
             first = self._check_list()
         else:
             raise ParameterError(
-                "members must be a distribution or a list of distributions, "
-                f"got {type(members).__name__}"
+                "members must be a distribution or a list of distributions, got "
+                f"{type(members).__name__}; wrap arrays in Normal, Samples or Point first"
             )
         if count == 0:
-            raise ShapeError("an Ensemble needs at least one member")
+            raise ShapeError("an Ensemble needs at least one member, got none")
         self.member_count = count
         self._first = first
         self.weights = None if weights is None else self._normalised(weights)
@@ -53,11 +53,12 @@ class Ensemble(Prediction):
     def _check_list(self) -> Distribution:
         assert isinstance(self.members, tuple)
         if not self.members:
-            raise ShapeError("an Ensemble needs at least one member")
+            raise ShapeError("an Ensemble needs at least one member, got none")
         for member in self.members:
             if not isinstance(member, Distribution):
                 raise ParameterError(
-                    f"every member must be a distribution, got {type(member).__name__}"
+                    f"every member must be a distribution, got {type(member).__name__}; "
+                    "wrap arrays in Normal, Samples or Point first"
                 )
         first = self.members[0]
         for position, member in enumerate(self.members):

@@ -67,7 +67,13 @@ class Samples(Distribution):
                 self.values,
                 "or choose nan_policy='omit' or 'propagate'",
             )
-        require(~xp.isinf(self.values), "values of Samples", "finite", self.values)
+        require(
+            ~xp.isinf(self.values),
+            "values of Samples",
+            "finite",
+            self.values,
+            "remove infinite draws, or replace them by NaN and choose nan_policy='omit'",
+        )
 
     def _normalised(self, weights: Array) -> Array:
         xp = namespace(weights)
@@ -168,7 +174,8 @@ def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Arra
         raise ParameterError(f"sample_axis must be an integer or None, got {sample_axis!r}")
     if not -values.ndim <= sample_axis < values.ndim:
         raise ShapeError(
-            f"sample_axis={sample_axis} does not exist in an array of shape {tuple(values.shape)}"
+            f"sample_axis={sample_axis} does not exist in an array of shape "
+            f"{tuple(values.shape)}; choose one between {-values.ndim} and {values.ndim - 1}"
         )
     return namespace(values).moveaxis(values, sample_axis % values.ndim, target)
 

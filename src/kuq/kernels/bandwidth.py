@@ -35,7 +35,9 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
     lead = array.shape[: array.ndim - event_ndim]
     flat = xp.reshape(array, (math.prod(lead), -1))
     if flat.shape[0] < 2:
-        raise InsufficientDataError("median_bandwidth needs at least two outcomes")
+        raise InsufficientDataError(
+            f"median_bandwidth needs at least two outcomes, got {flat.shape[0]}"
+        )
     if not bool(xp.all(xp.isfinite(flat))):
         raise ParameterError("values must be finite; remove or impute NaN and infinite entries")
     first, second = _some_pairs(flat.shape[0])

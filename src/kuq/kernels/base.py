@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from kuq._array import Array, Namespace, adopted, is_array, is_traced, namespace, require
+from kuq._array import Array, Namespace, adopt, adopted, is_array, is_traced, namespace, require
 from kuq.errors import ParameterError
 from kuq.kernels.card import KernelCard, all_positive
 
@@ -19,6 +19,9 @@ Transform: TypeAlias = Callable[[Array], Array]
 
 class Score(ABC):
     """A proper scoring rule: a kernel, or the log score."""
+
+    # Keeps array * kernel from becoming an array of kernels.
+    __array_ufunc__ = None
 
     @property
     @abstractmethod
@@ -243,7 +246,8 @@ class Scaled(Kernel):
         factor = self.factor
         if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)):
             raise ParameterError(
-                f"a kernel can be multiplied by a positive number, got {_describe(factor)}"
+                f"a kernel can be multiplied by a positive number, got {factor!r} of type "
+                f"{type(factor).__name__}"
             )
         if not 0 < factor < np.inf:
             raise ParameterError(f"the factor of a kernel must be positive, got {factor}")
@@ -350,8 +354,9 @@ def check_bandwidth(kernel: Radial) -> None:
             )
     elif is_array(bandwidth):
         if not is_traced(bandwidth):
-            xp = namespace(bandwidth)
-            require((bandwidth > 0) & xp.isfinite(bandwidth), name, "positive", bandwidth)
+            widths = adopt(**{name: bandwidth})[0][name]
+            finite = namespace(widths).isfinite(widths)
+            require((widths > 0) & finite, name, "positive and finite", widths)
     elif isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
         if not 0 < bandwidth < np.inf:
             raise ParameterError(f"{name} must be positive and finite, got {bandwidth}")
@@ -367,9 +372,9 @@ def check_weights(kernel: Any) -> None:
     weights = kernel.weights
     if weights is None or is_traced(weights):
         return
-    weights = weights if is_array(weights) else np.asarray(weights, dtype=float)
-    xp = namespace(weights)
     name = f"weights of {type(kernel).__name__}"
+    weights = adopt(**{name: weights})[0][name]
+    xp = namespace(weights)
     require((weights >= 0) & xp.isfinite(weights), name, "finite and not negative", weights)
     require(xp.any(weights > 0), name, "positive somewhere", xp.sum(weights))
 
@@ -382,7 +387,8 @@ def check_number(kernel: Any, field: str, low: float, high: float) -> None:
             f"{field} of {type(kernel).__name__} must be a number, got {type(value).__name__}"
         )
     if not low < value < high:
+        hint = "; beta = 2 is kuq.SquaredError()" if field == "beta" and value == 2 else ""
         raise ParameterError(
-            f"{field} of {type(kernel).__name__} must lie in ({low:g}, {high:g}), got {value}"
+            f"{field} of {type(kernel).__name__} must lie in ({low:g}, {high:g}), got {value}{hint}"
         )
     object.__setattr__(kernel, field, float(value))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from kuq._array import Array, any_true, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError
+from kuq.expectations.tiles import pieces
 from kuq.scores.log_score import prediction_log_density
-from kuq.scores.options import Options
+from kuq.scores.options import Options, budget_of
 
 
 def _members(prediction: Prediction) -> tuple[list[Distribution], Array | list[float]]:
@@ -19,37 +22,40 @@ def _members(prediction: Prediction) -> tuple[list[Distribution], Array | list[f
     return [prediction], [1.0]
 
 
-def _draws(law: Distribution, options: Options, position: int) -> list[Array]:
-    """Draws one by one, each of shape (batch…, event…)."""
+def _draws(law: Distribution, options: Options, position: int) -> Array:
+    """Draws along a new first axis, (draws, batch…, event…)."""
     rng = np.random.default_rng([options.seed, position])
     values = law.sample(options.draws or 0, rng)
-    xp = namespace(values)
-    moved = xp.moveaxis(values, values.ndim - law.event_ndim - 1, 0)
-    return [moved[i, ...] for i in range(moved.shape[0])]
+    return namespace(values).moveaxis(values, values.ndim - law.event_ndim - 1, 0)
 
 
-def _mean_log_ratio(draws: list[Array], above: Prediction, below: Prediction | None) -> Array:
-    """The mean of log above(x) − log below(x)."""
+def _mean_log_ratio(
+    draws: Array, above: Prediction, below: Prediction | None, options: Options
+) -> Array:
+    """The mean of log above(x) − log below(x), in pieces that fit the memory budget."""
+    xp = namespace(draws)
     total = None
-    for x in draws:
-        value = prediction_log_density(above, x)
-        if any_true(namespace(value).isinf(value)):
+    cost = 8 * math.prod(draws.shape[1:])
+    for part in pieces(draws.shape[0], cost, budget_of(options, draws), draws):
+        value = prediction_log_density(above, draws[part, ...])
+        if any_true(xp.isinf(value)):
             raise ParameterError(
                 "Monte Carlo of the log score needs laws with a density, got one with a scale of "
                 "zero; use a kernel score, or give every member a positive scale"
             )
         if below is not None:
-            value = value - prediction_log_density(below, x)
-        total = value if total is None else total + value
+            value = value - prediction_log_density(below, draws[part, ...])
+        piece = xp.sum(value, axis=0)
+        total = piece if total is None else total + piece
     assert total is not None
-    return total / len(draws)
+    return total / draws.shape[0]
 
 
 def entropy(prediction: Prediction, options: Options) -> Array:
     """The entropy of a law, or of the mixture of an ensemble."""
     laws, weights = _members(prediction)
     parts = [
-        -w * _mean_log_ratio(_draws(law, options, m), prediction, None)
+        -w * _mean_log_ratio(_draws(law, options, m), prediction, None, options)
         for m, (law, w) in enumerate(zip(laws, weights, strict=True))
     ]
     return sum(parts)
@@ -59,7 +65,7 @@ def divergence(p: Prediction, q: Prediction, options: Options) -> Array:
     """KL(Q‖P)."""
     laws, weights = _members(q)
     parts = [
-        w * _mean_log_ratio(_draws(law, options, m), q, p)
+        w * _mean_log_ratio(_draws(law, options, m), q, p, options)
         for m, (law, w) in enumerate(zip(laws, weights, strict=True))
     ]
     return sum(parts)
@@ -72,7 +78,7 @@ def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
     columns = []
     for j, q in enumerate(laws):
         draws = _draws(q, options, j)
-        columns.append(xp.stack([_mean_log_ratio(draws, q, p) for p in laws]))
+        columns.append(xp.stack([_mean_log_ratio(draws, q, p, options) for p in laws]))
     return xp.stack(columns, axis=1)
 
 
@@ -80,7 +86,7 @@ def mutual_information(prediction: Ensemble, options: Options) -> Array:
     """Σ w_m KL(P_m‖P̄)."""
     laws, weights = _members(prediction)
     parts = [
-        w * _mean_log_ratio(_draws(law, options, m), law, prediction)
+        w * _mean_log_ratio(_draws(law, options, m), law, prediction, options)
         for m, (law, w) in enumerate(zip(laws, weights, strict=True))
     ]
     return sum(parts)
@@ -89,5 +95,7 @@ def mutual_information(prediction: Ensemble, options: Options) -> Array:
 def member_entropies(prediction: Ensemble, options: Options) -> Array:
     laws, _ = _members(prediction)
     xp = namespace(prediction.reference)
-    rows = [-_mean_log_ratio(_draws(law, options, m), law, None) for m, law in enumerate(laws)]
+    rows = [
+        -_mean_log_ratio(_draws(law, options, m), law, None, options) for m, law in enumerate(laws)
+    ]
     return xp.stack(rows)

@@ -81,7 +81,7 @@ def has_route(*predictions: Prediction) -> bool:
     kinds = {type(member) for p in predictions for member in members_of(p)}
     if StudentT in kinds:
         return False
-    return not (LowRankNormal in kinds and NormalMixture in kinds)
+    return not (is_joint(*predictions) and NormalMixture in kinds)
 
 
 def no_closed_form(*predictions: Prediction) -> NoClosedFormError:
@@ -245,7 +245,7 @@ def as_mixture(stack: Stack) -> Law:
 
 
 def log_density(law: Distribution, x: Array) -> Array:
-    """log p(x) for x of shape (…, batch…, event…)."""
+    """log p(x) for x of shape (batch…, event…), with any axes before."""
     xp = namespace(x)
     if isinstance(law, LowRankNormal):
         return _low_rank_log_density(law, x)
@@ -311,7 +311,7 @@ def prediction_log_density(prediction: Prediction, x: Array) -> Array:
         assert isinstance(prediction, Distribution)
         return log_density(prediction, x)
     xp = namespace(x)
-    values = member_log_densities(prediction, x)
+    values = xp.stack([log_density(member, x) for member in prediction.member_list()])
     weights = prediction.member_weights()
     hit = xp.any(values == math.inf, axis=0)
     none = xp.all(values == -math.inf, axis=0)
@@ -319,11 +319,3 @@ def prediction_log_density(prediction: Prediction, x: Array) -> Array:
     mixed = densities.log_sum(weights, xp.moveaxis(safe, 0, -1))
     mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
     return xp.where(hit, xp.full_like(mixed, math.inf), mixed)
-
-
-def member_log_densities(prediction: Ensemble, x: Array) -> Array:
-    """(M, batch…) for outcomes shared by all members."""
-    if isinstance(prediction.members, Distribution):
-        return log_density(prediction.members, x)
-    xp = namespace(x)
-    return xp.stack([log_density(member, x) for member in prediction.members])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import Array, adopted, is_traced, median, namespace, safe_sqrt, shape_of
+from kuq._array import Array, adopted, any_true, is_traced, median, namespace, safe_sqrt, shape_of
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -186,6 +186,8 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     else:
         stacks = [v.stack.widened() for v in views(term, options, *predictions)]
         squared = _pair_moments([stretched(stack, term.kernel.weights) for stack in stacks])
+        if not all(_moments_exist(stack) for stack in stacks):
+            squared = squared + math.inf
     middle = median(safe_sqrt(squared))
     if is_traced(middle):
         return middle
@@ -201,6 +203,12 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
 def _evidential_moment(prediction: NormalInverseGamma, term: Term) -> Array:
     marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
     return evidential.second_moment(*prediction.parameters(marginal))
+
+
+def _moments_exist(stack: Stack) -> bool:
+    """Whether every member has a variance."""
+    tails = [group.tail for group in stack.groups if group.tail is not None]
+    return not any(any_true(tail <= 2) for tail in tails)
 
 
 def _pair_moments(stacks: list[Stack]) -> Array:
@@ -235,8 +243,8 @@ def flat_bandwidth(
     if not fits:
         what = "batch + event" if marginal else "batch"
         raise ShapeError(
-            f"an array bandwidth must broadcast against the {what} shape {shape}, "
-            f"got {tuple(array.shape)}"
+            f"an array bandwidth must broadcast against the {what} shape {shape}, without "
+            f"member and sample axes, got {tuple(array.shape)}"
         )
     xp = namespace(array)
     return xp.reshape(xp.broadcast_to(array, shape), (-1,))
