@@ -59,8 +59,8 @@ def decompose(
         _check_member_count(prediction, options, estimator, score)
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
-            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__}; "
-            "wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(draws))"
+            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
+            " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
     if isinstance(score, LogScore):
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)

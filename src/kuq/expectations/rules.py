@@ -124,7 +124,8 @@ def _cross(measure: Measure, p: Law, q: Law) -> Array:
 def node_cost(measure: Measure, p: Law, q: Law) -> int:
     """How many scales are evaluated at once."""
     points = isinstance(p.atoms, Points) and isinstance(q.atoms, Points)
-    return 12 if isinstance(measure.kernel, ScaleMixture) and not points else 1
+    closed = measure.closed_in_one_dimension and p.dimension == 1
+    return 12 if isinstance(measure.kernel, ScaleMixture) and not (points or closed) else 1
 
 
 def item_cost(measure: Measure, *stacks: Stack) -> int:

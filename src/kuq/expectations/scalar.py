@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kuq._array import Array, erf, erfc, erfcx, namespace, safe_ratio, safe_sqrt
+from kuq._array import Array, erf, erfc, erfcx, namespace, safe_sqrt
 
 _ROOT_PI = math.sqrt(math.pi)
 
@@ -17,14 +17,15 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     """Every term is ≥ 0 or cancels by a factor of three at most, however close the laws are."""
     xp = namespace(loc)
     gap = xp.abs(loc - loc2)
-    total = scale + scale2
-    r = math.sqrt(2) * safe_sqrt(scale * scale + scale2 * scale2)
-    x = safe_ratio(gap, r)
-    # Beyond, erf is one and the exponential zero; keeps x² from overflowing.
-    x = xp.where(x < 40, x, xp.full_like(x, 40.0))
-    spread = safe_ratio((scale - scale2) ** 2, _ROOT_PI * (r + total))
-    shift = r * xp.expm1(-x * x) / _ROOT_PI + gap * xp.where(r > 0, erf(x), xp.ones_like(x))
-    return spread + shift
+    variance = scale * scale + scale2 * scale2
+    points = variance <= 0
+    r = xp.sqrt(2 * xp.where(points, xp.ones_like(variance), variance))
+    # Beyond 40, erf is one and the exponential zero; keeps x² from overflowing.
+    x = xp.minimum(gap / r, xp.full_like(r, 40.0))
+    difference = scale - scale2
+    spread = difference * difference / (_ROOT_PI * (r + scale + scale2))
+    shift = r * (xp.expm1(-x * x) / _ROOT_PI) + gap * erf(x)
+    return xp.where(points, gap, spread + shift)
 
 
 def laplace_entropy(scale: Array, bandwidth: Array | float) -> Array:

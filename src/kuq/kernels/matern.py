@@ -64,8 +64,8 @@ def _half_integer_profile(z: Array, order: int, xp: Namespace) -> Array:
 @functools.cache
 def _profile_rule(nu: float) -> tuple[np.ndarray, np.ndarray]:
     """Rates and weights of 1 − e^{−rate·s}: the kernel's own scale mixture, to rounding."""
-    step = 0.9 / max(4.0, math.sqrt(nu) * 4)
-    log_g = np.arange(-45.0 / min(nu, 1.0) - 5.0, math.log(nu + 60 + 12 * math.sqrt(nu)), step)
+    step = 0.3 / max(1.0, math.sqrt(nu))
+    log_g = np.arange(-40.0 / nu - 5.0, math.log(nu + 40 + 10 * math.sqrt(nu)), step)
     weights = step * np.exp(nu * log_g - np.exp(log_g) - math.lgamma(nu))
-    keep = weights > 1e-20
+    keep = weights > 1e-17
     return np.exp(math.log(nu / 2) - log_g)[keep], weights[keep]

@@ -27,17 +27,15 @@ def decompose(prediction: Prediction, estimator: str, options: Options) -> tuple
     routed = log.has_route(prediction)
     if not routed and options.draws is None:
         raise log.no_closed_form(prediction)
-    method = _method(prediction)
+    method = _method(prediction) if routed else "monte-carlo"
+    xp = namespace(prediction.reference)
+    w = prediction.member_weights()
+    shaped = xp.reshape(w, (-1,) + (1,) * len(prediction.batch_shape))
     if routed:
         v = log.view(prediction, log.is_joint(prediction), options.rtol)
-        entropies = v.finish(log.entropies(v, options))
+        aleatoric = v.finish(log.mean_entropy(v, options))
     else:
-        method = "monte-carlo"
-        entropies = by_draws.member_entropies(prediction, options)
-    xp = namespace(entropies)
-    w = prediction.member_weights()
-    shaped = xp.reshape(w, (-1,) + (1,) * (entropies.ndim - 1))
-    aleatoric = xp.sum(shaped * entropies, axis=0)
+        aleatoric = xp.sum(shaped * by_draws.member_entropies(prediction, options), axis=0)
     if estimator == "bma":
         epistemic, own = _mutual_information(prediction, options)
         return aleatoric, epistemic, worst_method(method, own)

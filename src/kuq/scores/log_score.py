@@ -161,6 +161,17 @@ def entropies(v: LogView, options: Options) -> Array:
     return v.over_tiles(options, v.stack.member_count * pair_cost(v.stack), compute)
 
 
+def mean_entropy(v: LogView, options: Options) -> Array:
+    """Σ w_m H_m, (n,)."""
+
+    def compute(stack: Stack) -> Array:
+        xp = namespace(stack.reference)
+        values = xp.concat([law_entropy(g) for g in stack.groups], axis=0)
+        return xp.sum(stack.member_weights()[:, None] * values, axis=0)
+
+    return v.over_tiles(options, v.stack.member_count * pair_cost(v.stack), compute)
+
+
 def divergence_matrix(v: LogView, options: Options) -> Array:
     """KL(P_j‖P_i) at [i, j], (M, M, n)."""
 
