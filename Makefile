@@ -58,5 +58,5 @@ $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) kuq-demo.png build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
