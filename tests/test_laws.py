@@ -16,12 +16,17 @@ laws = pytest.mark.parametrize("law", [c for c in DISTRIBUTIONS if c.multivariat
 seeds = st.integers(0, 2**32 - 1)
 factors = st.floats(-3.0, 3.0).map(lambda x: 10.0**x)
 few = settings(max_examples=3, deadline=None, derandomize=True, database=None)
-FAST = {"rtol": 1e-6}
 
 
-def members(law, seed, count=3, batch=(2,), factor=1.0):
+def accuracy(law) -> float:
+    """Student-t laws are quadratures over many normals: less is asked of them, to save time."""
+    return 1e-3 if law.name == "student" else 1e-6
+
+
+def members(law, seed, count=3, batch=None, factor=1.0):
     """An ensemble of random laws of one kind, at a random scale."""
     rng = np.random.default_rng(seed)
+    batch = (1 if law.name == "student" else 2,) if batch is None else batch
     return moved(law.build(rng, (count, *batch), EVENT), factor=factor)
 
 
@@ -30,7 +35,7 @@ def mix_weights(seed, count=3):
 
 
 def v_statistics(prediction, score, **options):
-    return kuq.decompose(prediction, score, unbiased=False, **FAST, **options)
+    return kuq.decompose(prediction, score, unbiased=False, **options)
 
 
 @kernels
@@ -39,28 +44,27 @@ def v_statistics(prediction, score, **options):
 @given(seed=seeds, factor=factors)
 def test_total_is_the_sum_and_bma_is_half_of_pairwise(kernel, law, seed, factor):
     """TU = AU + EU, EU_bma = ½ EU_pairwise, each also from its own definition."""
-    score = kernel.build(factor)
+    score, options = kernel.build(factor), {"unbiased": False, "rtol": accuracy(law)}
     prediction = kuq.Ensemble(members(law, seed, factor=factor), weights=mix_weights(seed))
     w = np.asarray(prediction.member_weights())
-    pairwise = v_statistics(prediction, score)
-    bma = v_statistics(prediction, score, estimator="bma")
+    pairwise = kuq.decompose(prediction, score, **options)
+    bma = kuq.decompose(prediction, score, estimator="bma", **options)
     for u in (pairwise, bma):
         np.testing.assert_array_equal(u.total, u.aleatoric + u.epistemic)
     np.testing.assert_array_equal(bma.aleatoric, pairwise.aleatoric)
     np.testing.assert_allclose(bma.epistemic, pairwise.epistemic / 2, rtol=1e-12)
-    size = 1e-5 * np.abs(pairwise.total) + 1e-300
     one_by_one = prediction.member_list()
-    h = np.stack([kuq.entropy(m, score, unbiased=False, **FAST) for m in one_by_one])
-    np.testing.assert_array_less(np.abs(np.tensordot(w, h, 1) - pairwise.aleatoric), size)
-    matrix = kuq.member_divergences(prediction, score, unbiased=False, **FAST)
-    spread = np.einsum("i,j,ij...->...", w, w, matrix)
-    np.testing.assert_array_less(np.abs(spread - pairwise.epistemic), size)
-    mixture_entropy = kuq.entropy(prediction, score, unbiased=False, **FAST)
-    np.testing.assert_array_less(np.abs(mixture_entropy - bma.total), size)
-    from_mixture = [
-        kuq.divergence(m, prediction, score, unbiased=False, **FAST) for m in one_by_one
+    h = [kuq.entropy(m, score, **options) for m in one_by_one]
+    matrix = kuq.member_divergences(prediction, score, **options)
+    from_mixture = [kuq.divergence(m, prediction, score, **options) for m in one_by_one]
+    pairs = [
+        (np.tensordot(w, h, 1), pairwise.aleatoric),
+        (np.einsum("i,j,ij...->...", w, w, matrix), pairwise.epistemic),
+        (kuq.entropy(prediction, score, **options), bma.total),
+        (np.tensordot(w, from_mixture, 1), bma.epistemic),
     ]
-    np.testing.assert_array_less(np.abs(np.tensordot(w, from_mixture, 1) - bma.epistemic), size)
+    for value, expected in pairs:
+        assert np.all(np.abs(value - expected) <= 5 * accuracy(law) * pairwise.total)
 
 
 @kernels
@@ -68,17 +72,13 @@ def test_total_is_the_sum_and_bma_is_half_of_pairwise(kernel, law, seed, factor)
 @few
 @given(seed=seeds, factor=factors)
 def test_epistemic_is_zero_exactly_if_members_agree(kernel, law, seed, factor):
-    score = kernel.build(factor)
-    rng = np.random.default_rng(seed)
-    one = moved(law.build(rng, (2,), EVENT), factor=factor)
-    same = v_statistics(kuq.Ensemble([one, one, one]), score)
-    assert np.all(np.abs(same.epistemic) <= 1e-14 * (same.aleatoric + np.abs(same.total)))
-    if law.name != "point":
-        assert np.all(same.aleatoric > 0)
-    shape = moved(one, shift=one.mean() * 0, factor=1.0)
-    other = moved(law.build(rng, (2,), EVENT), factor=factor)
-    different = v_statistics(kuq.Ensemble([one, shape, other]), score)
-    assert np.all(different.epistemic > 0)
+    score, rng = kernel.build(factor), np.random.default_rng(seed)
+    one, other = (moved(law.build(rng, (1,), EVENT), factor=factor) for _ in range(2))
+    same = kuq.decompose(kuq.Ensemble([one, one, one]), score, unbiased=False, rtol=accuracy(law))
+    assert np.all(np.abs(same.epistemic) <= 1e-14 * same.aleatoric)
+    assert np.all(same.aleatoric > 0) or law.name == "point"
+    apart = kuq.decompose(kuq.Ensemble([one, one, other]), score, unbiased=False, rtol=1e-3)
+    assert np.all(apart.epistemic > 1e-6 * apart.total)
 
 
 @kernels
@@ -88,7 +88,8 @@ def test_members_that_differ_in_shape_only(kernel, seed):
     """Strictly proper scores tell them apart; the squared error sees means only."""
     rng = np.random.default_rng(seed)
     loc = rng.normal(size=2)
-    pair = kuq.Ensemble([kuq.Normal(loc, s, event_ndim=1) for s in rng.uniform(0.5, 1, 2) + [0, 1]])
+    narrow, wide = rng.uniform(0.5, 1.0), rng.uniform(1.5, 2.0)
+    pair = kuq.Ensemble([kuq.Normal(loc, s, event_ndim=1) for s in (narrow, wide)])
     eu = float(kuq.decompose(pair, kernel.build(1.0)).epistemic)
     assert eu == 0 if kernel.name == "squared" else eu > 1e-4
 
@@ -122,14 +123,17 @@ def test_splitting_a_member_raises_epistemic_uncertainty(kernel, law, seed):
     whole, rest = kuq.Ensemble([laws(0), laws(1)]), laws(2)
 
     def d(p, q):
-        return kuq.divergence(p, q, score, unbiased=False, **FAST)
+        return kuq.divergence(p, q, score, unbiased=False, rtol=accuracy(law))
 
     halves = (d(laws(0), rest) + d(laws(1), rest)) / 2
     between = d(laws(0), laws(1))
-    np.testing.assert_allclose(d(whole, rest), halves - between / 4, rtol=1e-5, atol=1e-6)
-    split = v_statistics(kuq.Ensemble([*map(laws, range(3))], weights=[1, 1, 2]), score)
-    joined = d(whole, rest) / 2  # two members of weight ½ each
-    assert np.all(split.epistemic >= joined)
+    joined = d(whole, rest)
+    tolerance = 5 * accuracy(law) * (halves + between)
+    assert np.all(np.abs(joined - (halves - between / 4)) <= tolerance)
+    split = v_statistics(
+        kuq.Ensemble([*map(laws, range(3))], weights=[1, 1, 2]), score, rtol=accuracy(law)
+    )
+    assert np.all(split.epistemic > joined / 2)  # EU of two members of weight ½ each
 
 
 @kernels
@@ -161,13 +165,18 @@ def test_moving_members_apart_raises_epistemic_uncertainty(kernel, law, seed, pu
     rng = np.random.default_rng(seed)
     law_ = law.build(rng, (), EVENT)
     eus = [
-        v_statistics(kuq.Ensemble([moved(law_, shift=-a), moved(law_, shift=a)]), kernel.build(2.0))
+        v_statistics(
+            kuq.Ensemble([moved(law_, shift=-a), moved(law_, shift=a)]),
+            kernel.build(2.0),
+            rtol=accuracy(law),
+        )
         for a in (0.3, 0.3 * push, 0.4 * push)
     ]
     values = [float(u.epistemic) for u in eus]
-    assert values[0] <= values[1] * (1 + 1e-12)
-    assert values[1] <= values[2] * (1 + 1e-12)
-    assert eus[0].aleatoric == pytest.approx(float(eus[2].aleatoric), rel=1e-6)
+    slack = 1 + 2 * accuracy(law)
+    assert values[0] <= values[1] * slack
+    assert values[1] <= values[2] * slack
+    assert values[2] > values[0]
 
 
 # Aleatoric uncertainty in the convex order.
@@ -182,7 +191,7 @@ def test_convex_kernels_grow_with_spread(kernel, law, seed, stretch):
         return
     p = law.build(np.random.default_rng(seed), (3,), EVENT)
     wide = moved(p, factor=stretch)  # x → mean + c(x − mean) up to a translation
-    h = [kuq.entropy(x, kernel.build(1.0), unbiased=False, **FAST) for x in (p, wide)]
+    h = [kuq.entropy(x, kernel.build(1.0), unbiased=False, rtol=accuracy(law)) for x in (p, wide)]
     assert np.all(h[1] > h[0])
 
 
@@ -240,7 +249,7 @@ def test_influence_of_a_wrong_member(kernel, law, seed):
     for far in (1e2, 1e4, 1e6):
         wrong = moved(good(0), shift=far)
         prediction = kuq.Ensemble([wrong, good(1), good(2), good(3)])
-        influence = kuq.member_influence(prediction, score, unbiased=False, **FAST)
+        influence = kuq.member_influence(prediction, score, unbiased=False, rtol=accuracy(law))
         eus.append(float(influence["epistemic"][0]))
         if kernel.bounded:
             assert abs(eus[-1]) <= supremum
@@ -275,12 +284,17 @@ def test_influence_of_a_vague_member(kernel, seed):
 def test_translation_invariance(kernel, law, seed, shift):
     assert kernel.translation_invariant
     laws, score = members(law, seed), kernel.build(1.0)
-    here, there = (v_statistics(kuq.Ensemble(moved(laws, s)), score) for s in (0.0, shift))
-    np.testing.assert_allclose(there.aleatoric, here.aleatoric, rtol=1e-6)
-    np.testing.assert_allclose(there.epistemic, here.epistemic, rtol=1e-6)
-    y = np.array([0.5, -0.5])
-    scores = [kuq.score(moved(laws, s), y + s, score, unbiased=False, **FAST) for s in (0.0, shift)]
-    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-6)
+    rtol, y = accuracy(law), np.array([0.5, -0.5])
+    here, there = (
+        v_statistics(kuq.Ensemble(moved(laws, s)), score, rtol=rtol) for s in (0.0, shift)
+    )
+    np.testing.assert_allclose(there.aleatoric, here.aleatoric, rtol=rtol)
+    np.testing.assert_allclose(there.epistemic, here.epistemic, rtol=rtol)
+    scores = [
+        kuq.score(moved(laws, s), y[None] + s, score, unbiased=False, rtol=rtol)
+        for s in (0.0, shift)
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=rtol)
 
 
 @kernels
@@ -290,11 +304,11 @@ def test_translation_invariance(kernel, law, seed, shift):
 def test_homogeneity(kernel, law, seed, factor):
     """AU and EU scale like c^degree; kernels with a bandwidth do not change if it scales too."""
     laws = members(law, seed)
-    one = v_statistics(kuq.Ensemble(laws), kernel.build(1.0))
-    scaled = v_statistics(kuq.Ensemble(moved(laws, factor=factor)), kernel.build(factor))
-    power = factor ** (kernel.degree or 0.0)
-    np.testing.assert_allclose(scaled.aleatoric, power * one.aleatoric, rtol=1e-5)
-    np.testing.assert_allclose(scaled.epistemic, power * one.epistemic, rtol=1e-5)
+    rtol, power = accuracy(law), factor ** (kernel.degree or 0.0)
+    one = v_statistics(kuq.Ensemble(laws), kernel.build(1.0), rtol=rtol)
+    scaled = v_statistics(kuq.Ensemble(moved(laws, 0.0, factor)), kernel.build(factor), rtol=rtol)
+    np.testing.assert_allclose(scaled.aleatoric, power * one.aleatoric, rtol=rtol)
+    np.testing.assert_allclose(scaled.epistemic, power * one.epistemic, rtol=rtol)
 
 
 @kernels
@@ -302,13 +316,13 @@ def test_homogeneity(kernel, law, seed, factor):
 @few
 @given(seed=seeds, factor=factors)
 def test_root_of_the_divergence_is_a_metric(kernel, law, seed, factor):
-    prediction = kuq.Ensemble(members(law, seed, count=4, factor=factor))
-    matrix = kuq.member_divergences(prediction, kernel.build(factor), unbiased=False, **FAST)
+    prediction, rtol = kuq.Ensemble(members(law, seed, count=4, factor=factor)), accuracy(law)
+    matrix = kuq.member_divergences(prediction, kernel.build(factor), unbiased=False, rtol=rtol)
     np.testing.assert_array_equal(matrix, np.swapaxes(matrix, 0, 1))
     assert np.all(matrix[range(4), range(4)] == 0)
     root = np.sqrt(matrix)
     detour = root[:, :, None] + root[None, :, :]
-    assert np.all(root[:, None, :] <= detour * (1 + 1e-6))
+    assert np.all(root[:, None, :] <= detour * (1 + rtol))
 
 
 def test_the_divergence_itself_is_not_a_metric():

@@ -69,10 +69,15 @@ def is_traced(array: Array) -> bool:
         return isinstance(array, sys.modules["jax"].core.Tracer)
     if array_api_compat.is_torch_array(array):
         torch = sys.modules["torch"]
-        functorch = getattr(torch._C, "_functorch", None)
-        batched = functorch is not None and functorch.is_batchedtensor(array)
-        return bool(batched or torch.compiler.is_compiling())
+        return bool(torch.compiler.is_compiling() or _is_batched(array, torch._C._functorch))
     return False
+
+
+def _is_batched(tensor: Array, functorch: Any) -> bool:
+    """Whether torch.func.vmap stands around a tensor, be it inside a gradient transform."""
+    while functorch.is_gradtrackingtensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return bool(functorch.is_batchedtensor(tensor))
 
 
 def detach(array: Array) -> Array:
@@ -343,7 +348,7 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
         return
     bad = ~condition
     position = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
-    shown = xp.reshape(xp.broadcast_to(values, bad.shape), (-1,))[position]
+    shown = xp.reshape(xp.broadcast_to(detach(values), bad.shape), (-1,))[position]
     where = tuple(int(i) for i in np.unravel_index(position, bad.shape)) if bad.ndim else ""
     at = f" at index {where}" if where else ""
     hint = f"; {remedy}" if remedy else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kuq._array import Array, is_traced, namespace
+from kuq._array import Array, detach, is_traced, namespace
 from kuq.kernels.base import Score
 
 _KEYS = ("total", "aleatoric", "epistemic")
@@ -48,7 +48,7 @@ class Uncertainty(Mapping[str, Array]):
         xp = namespace(self.total)
         rows = [head]
         for key in _KEYS:
-            values = self[key]
+            values = detach(self[key])
             if not shape:
                 rows.append(f"  {key:<9} {float(values):.6g}")
                 continue

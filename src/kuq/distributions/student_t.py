@@ -11,6 +11,7 @@ from kuq._array import (
     Array,
     adopt,
     broadcast,
+    detach,
     from_numpy,
     is_traced,
     namespace,
@@ -85,7 +86,8 @@ class StudentT(Distribution):
     def _lowest_df(self) -> float:
         if is_traced(self.df):
             return 1.0
-        return math.inf if math.prod(self.df.shape) == 0 else float(namespace(self.df).min(self.df))
+        df = detach(self.df)
+        return math.inf if math.prod(df.shape) == 0 else float(namespace(df).min(df))
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

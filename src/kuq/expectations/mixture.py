@@ -33,18 +33,21 @@ def log_self_affinity(t: Array, p: Products) -> Array:
 def overlap(t: Array, p: Products, q: Products) -> Overlap:
     xp = namespace(t)
     c = _coordinates(t[..., None, None, None], p, q)
-    tiny = xp.finfo(t.dtype).smallest_normal
-    cross = xp.where(c.cross > tiny, c.cross, xp.full_like(c.cross, tiny))
-    d, e = c.divergence / cross, c.difference / cross
-    product = xp.clip(2 * d + (d - e / 2) * (d + e / 2), 0.0, 1e4)
+    # Where the laws hardly overlap only the direct form is used; ratios would overflow.
+    near = c.cross > 1e-3 * (c.self_p + c.self_q)
+    cross = xp.where(near, c.cross, xp.ones_like(c.cross))
+    d = xp.where(near, c.divergence, xp.zeros_like(c.divergence)) / cross
+    e = xp.where(near, c.difference, xp.zeros_like(c.difference)) / cross
+    product = xp.clip(2 * d + (d - e / 2) * (d + e / 2), min=0.0)
     ratio = xp.clip(e / (2 * (1 + d)), -0.99, 0.99)
+    gap = xp.where(near, xp.log1p(product), xp.full_like(product, 20.0))
     zero = xp.zeros_like(c.self_p[..., 0])
     return Overlap(
         log_p=xp.sum(_safe_log(c.self_p), axis=-1),
         log_q=xp.sum(_safe_log(c.self_q), axis=-1),
         log_c=xp.sum(_safe_log(c.cross), axis=-1),
         shift=zero,
-        gap=xp.sum(xp.log1p(product), axis=-1) / 2,
+        gap=xp.sum(gap, axis=-1) / 2,
         tilt=xp.sum(xp.atanh(ratio), axis=-1),
     )
 

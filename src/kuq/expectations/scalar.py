@@ -25,7 +25,9 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     difference = scale - scale2
     spread = difference * difference / (_ROOT_PI * (r + scale + scale2))
     shift = r * (xp.expm1(-x * x) / _ROOT_PI) + gap * erf(x)
-    return xp.where(points, gap, spread + shift)
+    # Both scales zero: the limit, whose slope in the scales is right wherever it exists.
+    limit = gap - xp.where(gap > 0, (scale + scale2) / _ROOT_PI, xp.zeros_like(gap))
+    return xp.where(points, limit, spread + shift)
 
 
 def laplace_entropy(scale: Array, bandwidth: Array | float) -> Array:

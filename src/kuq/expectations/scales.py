@@ -70,6 +70,7 @@ def integrate(
     power of t at the left end.
     """
     xp = namespace(second_moment)
+    kernel = kernel.shape()
     rtol = max(rtol, 4 * float(xp.finfo(second_moment.dtype).eps))
     step = grid_step(kernel, rtol)
     start = -(math.log(1 / rtol) + 8) / decay  # left of it g = αt + βt²

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import adopt, index_array, median, namespace, safe_sqrt
+from kuq._array import adopt, detach, index_array, median, namespace, safe_sqrt
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
 _MOST_PAIRS = 2**20
@@ -23,7 +23,7 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
     2.0
     """
     taken, _ = adopt(values=values)
-    array = taken["values"]
+    array = detach(taken["values"])
     xp = namespace(array)
     if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
         raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 
-from kuq._array import Array, Namespace, adopt, adopted, is_array, is_traced, namespace, require
+from kuq._array import (
+    Array,
+    Namespace,
+    adopted,
+    any_true,
+    is_array,
+    namespace,
+)
 from kuq.errors import ParameterError
 from kuq.kernels.card import KernelCard, all_positive
+from kuq.kernels.parameters import check_bandwidth, check_weights
 
 Transform: TypeAlias = Callable[[Array], Array]
 
@@ -54,9 +63,12 @@ def _show(value: Any) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if is_array(a) or is_array(b):
-        return is_array(a) and is_array(b) and np.array_equal(np.asarray(a), np.asarray(b))
-    return bool(a == b)
+    if not is_array(a) and not is_array(b):
+        return bool(a == b)
+    if a is b:
+        return True
+    alike = type(a) is type(b) and a.shape == b.shape and a.dtype == b.dtype
+    return alike and any_true(a != b) is False
 
 
 class Kernel(Score):
@@ -151,11 +163,18 @@ class ScaleMixture(Radial):
     def log_density(self, v: np.ndarray) -> np.ndarray:
         """Log of the density over v = log(t·bandwidth²), in NumPy float64."""
 
+    @final
+    def shape(self) -> Self:
+        """The kernel at unit bandwidth without weights: what tables may be kept for."""
+        bare = copy.copy(self)
+        for name in ("bandwidth", "weights"):
+            vars(bare).pop(name, None)
+        return bare
+
 
 class Bounded(Radial):
     """A bounded, strictly proper radial kernel with a bandwidth: what such kernels share."""
 
-    weights: Array | None
     diagonal = -1.0
 
     @property
@@ -341,54 +360,3 @@ def squared_distance(x: Array, y: Array, weights: Array | None = None) -> Array:
     if weights is not None:
         square = square * xp.reshape(adopted(weights, square), (-1,))
     return xp.sum(square, axis=-1)
-
-
-def check_bandwidth(kernel: Radial) -> None:
-    """A bandwidth is a positive number or array, or the word "median"."""
-    bandwidth = kernel.bandwidth
-    name = f"bandwidth of {type(kernel).__name__}"
-    if isinstance(bandwidth, str):
-        if bandwidth != "median":
-            raise ParameterError(
-                f'{name} must be a number, an array or "median", got {bandwidth!r}'
-            )
-    elif is_array(bandwidth):
-        if not is_traced(bandwidth):
-            widths = adopt(**{name: bandwidth})[0][name]
-            finite = namespace(widths).isfinite(widths)
-            require((widths > 0) & finite, name, "positive and finite", widths)
-    elif isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
-        if not 0 < bandwidth < np.inf:
-            raise ParameterError(f"{name} must be positive and finite, got {bandwidth}")
-        object.__setattr__(kernel, "bandwidth", float(bandwidth))
-    else:
-        raise ParameterError(
-            f'{name} must be a number, an array or "median", got {type(bandwidth).__name__}'
-        )
-
-
-def check_weights(kernel: Any) -> None:
-    """Event weights are an array or list of numbers ≥ 0, not all zero."""
-    weights = kernel.weights
-    if weights is None or is_traced(weights):
-        return
-    name = f"weights of {type(kernel).__name__}"
-    weights = adopt(**{name: weights})[0][name]
-    xp = namespace(weights)
-    require((weights >= 0) & xp.isfinite(weights), name, "finite and not negative", weights)
-    require(xp.any(weights > 0), name, "positive somewhere", xp.sum(weights))
-
-
-def check_number(kernel: Any, field: str, low: float, high: float) -> None:
-    """A scalar shape parameter inside an open interval."""
-    value = getattr(kernel, field)
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise ParameterError(
-            f"{field} of {type(kernel).__name__} must be a number, got {type(value).__name__}"
-        )
-    if not low < value < high:
-        hint = "; beta = 2 is kuq.SquaredError()" if field == "beta" and value == 2 else ""
-        raise ParameterError(
-            f"{field} of {type(kernel).__name__} must lie in ({low:g}, {high:g}), got {value}{hint}"
-        )
-    object.__setattr__(kernel, field, float(value))

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kuq._array import any_true, is_array
+
 
 @dataclass(frozen=True)
 class KernelCard:
@@ -118,4 +120,6 @@ def _cell(value: object) -> str:
 
 def all_positive(weights: Any) -> bool:
     """Whether event weights see every coordinate."""
-    return weights is None or bool(np.all(np.asarray(weights) > 0))
+    if weights is None:
+        return True
+    return any_true((weights if is_array(weights) else np.asarray(weights)) <= 0) is not True

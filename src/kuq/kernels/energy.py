@@ -9,8 +9,9 @@ from typing import final
 import numpy as np
 
 from kuq._array import Array, Namespace, safe_sqrt
-from kuq.kernels.base import ScaleMixture, check_number, check_weights
+from kuq.kernels.base import ScaleMixture
 from kuq.kernels.card import KernelCard, all_positive
+from kuq.kernels.parameters import check_number, check_weights
 
 
 @final

@@ -9,15 +9,10 @@ from typing import final
 
 from kuq._array import Array, adopted, namespace
 from kuq.errors import ParameterError
-from kuq.kernels.base import (
-    Kernel,
-    MarginalStage,
-    Stage,
-    Term,
-    check_weights,
-)
+from kuq.kernels.base import Kernel, MarginalStage, Stage, Term
 from kuq.kernels.card import KernelCard
 from kuq.kernels.energy import Energy
+from kuq.kernels.parameters import check_weights
 
 
 @final

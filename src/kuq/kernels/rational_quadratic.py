@@ -9,7 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from kuq._array import Array, Namespace
-from kuq.kernels.base import Bounded, ScaleMixture, check_number
+from kuq.kernels.base import Bounded, ScaleMixture
+from kuq.kernels.parameters import check_number
 
 
 @final

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 from kuq._array import Array, Namespace
-from kuq.kernels.base import Radial, check_weights
+from kuq.kernels.base import Radial
 from kuq.kernels.card import KernelCard
+from kuq.kernels.parameters import check_weights
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kuq._array import Array, adopted, constants, is_traced, namespace, widen
+from kuq._array import Array, adopted, constants, detach, is_traced, namespace, widen
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import NoClosedFormError
 from kuq.expectations import evidential
@@ -109,7 +109,7 @@ def _radial(
     smallest = xp.min(beta / (alpha + 1), axis=-1) / 40
     order = kernel.card.homogeneous_degree or 0.0
     heaviest = xp.min(alpha, axis=-1)
-    decay = 0.4 if is_traced(heaviest) else float(xp.min(heaviest)) - order / 2
+    decay = 0.4 if is_traced(heaviest) else float(detach(xp.min(heaviest))) - order / 2
     both = integrate(
         kernel,
         at_scale,

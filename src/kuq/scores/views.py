@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import Array, adopted, any_true, is_traced, median, namespace, safe_sqrt, shape_of
+from kuq._array import (
+    Array,
+    adopted,
+    any_true,
+    detach,
+    is_traced,
+    median,
+    namespace,
+    safe_sqrt,
+    shape_of,
+)
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -188,7 +198,7 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
         squared = _pair_moments([stretched(stack, term.kernel.weights) for stack in stacks])
         if not all(_moments_exist(stack) for stack in stacks):
             squared = squared + math.inf
-    middle = median(safe_sqrt(squared))
+    middle = median(safe_sqrt(detach(squared)))
     if is_traced(middle):
         return middle
     value = float(middle)
