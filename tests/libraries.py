@@ -51,12 +51,24 @@ class Library:
 def opened(name: str) -> Iterator[Library]:
     """A library; the test is skipped if it is missing."""
     module = pytest.importorskip(name)
-    with _configured(module) if name == "jax" else contextlib.nullcontext():
+    context = {"numpy": contextlib.nullcontext, "torch": _strict, "jax": _quick}[name]
+    with context(module):
         yield Library(name, module)
 
 
 @contextlib.contextmanager
-def _configured(jax: Any) -> Iterator[None]:
+def _strict(torch: Any) -> Iterator[None]:
+    """Every warning every time, so that no test depends on which one ran first."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
+
+
+@contextlib.contextmanager
+def _quick(jax: Any) -> Iterator[None]:
     """64-bit numbers, and code that is compiled quickly rather than made fast."""
     quick = "jax_disable_most_optimizations"
     before = {"jax_enable_x64": jax.config.jax_enable_x64, quick: jax.config.read(quick)}
@@ -113,7 +125,11 @@ CASES = {
     ),
     "StudentT": Case(
         lambda df, loc, scale: kuq.StudentT(df, loc, scale, event_ndim=1),
-        {"df": 3 + _positive(10, 3, 2, 2), "loc": _draw(11, 3, 2, 2), "scale": _positive(12, 3, 2, 2)},
+        {
+            "df": 3 + _positive(10, 3, 2, 2),
+            "loc": _draw(11, 3, 2, 2),
+            "scale": _positive(12, 3, 2, 2),
+        },
     ),
     "Samples": Case(
         lambda values: kuq.Samples(values, event_ndim=1), {"values": _draw(13, 3, 2, 5, 2)}

@@ -92,28 +92,29 @@ def test_jax_agrees_with_numpy_without_compilation(jax):
     assert_close(measures("Normal", "crps", jax), expected("Normal", "crps"), 1e-12, 1e-14)
 
 
-def test_other_functions_agree(torch):
+def other_measures(values, score):
+    make = CASES["Samples"].make
+    ensemble, p, q = kuq.Ensemble(make(values)), make(values[0]), make(values[1])
+    return {
+        "expected kernel": kuq.expected_kernel(p, q, score),
+        "divergences": kuq.member_divergences(ensemble, score),
+        "influence on aleatoric": kuq.member_influence(ensemble, score)["aleatoric"],
+        "influence on epistemic": kuq.member_influence(ensemble, score)["epistemic"],
+        "mean": ensemble.mean(),
+        "variance": ensemble.variance(),
+    }
+
+
+@pytest.mark.parametrize("score", [kuq.CRPS(), kuq.Gaussian("median"), kuq.Energy(0.7)], ids=repr)
+def test_other_functions_agree(torch, score):
     values = CASES["Samples"].parameters["values"]
-    p, q = ({"values": values[i]} for i in (0, 1))
+    actual = other_measures(torch.array(values), score)
+    assert_close(actual, other_measures(values, score), 1e-12, 1e-14)
+    assert all(torch.owns(value) for value in actual.values())
 
-    def build(make, arrays):
-        return make(**{name: convert(value) for name, value in arrays.items()})
 
-    for score in (kuq.CRPS(), kuq.Gaussian("median"), kuq.Energy(0.7)):
-        found = []
-        for convert in (np.asarray, torch.array):
-            make = CASES["Samples"].make
-            ensemble = kuq.Ensemble(build(make, {"values": values}))
-            influence = kuq.member_influence(ensemble, score)
-            found.append({
-                "expected": kuq.expected_kernel(build(make, p), build(make, q), score),
-                "matrix": kuq.member_divergences(ensemble, score),
-                "mean": ensemble.mean(),
-                "variance": ensemble.variance(),
-                **influence,
-            })  # fmt: skip
-        assert_close(found[1], found[0], 1e-12, 1e-14)
-        assert all(torch.owns(value) for value in found[1].values())
+def test_median_bandwidth_agrees(torch):
+    values = CASES["Samples"].parameters["values"]
     width = kuq.median_bandwidth(torch.array(values), event_ndim=1)
     assert width == pytest.approx(kuq.median_bandwidth(values, event_ndim=1), rel=1e-14)
 
@@ -192,8 +193,21 @@ def test_single_precision_is_accurate_in_torch(torch, case, score):
     assert_close(actual, wanted, 1e-5)
 
 
+#: What is computed in float64 elsewhere, and cannot be where JAX has no 64-bit numbers.
+ROUNDED_FIRST = [("NormalMixture", "squared"), ("LowRankNormal", "crps")]
+
+
 @pytest.mark.parametrize(
-    ("case", "score"), [("Normal", "crps"), ("Normal", "laplace"), ("Samples", "gaussian")]
+    ("case", "score"),
+    [
+        ("Normal", "crps"),
+        ("Normal", "laplace"),
+        ("Samples", "gaussian"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.xfail(reason="errors of 1e-4 to 6e-4 there"))
+            for pair in ROUNDED_FIRST
+        ),
+    ],
 )
 def test_single_precision_is_accurate_in_jax(jax, case, score):
     """As most people run JAX: there are no 64-bit numbers to turn to."""
@@ -268,7 +282,9 @@ def test_half_precision_does_not_overflow_inside():
 # Input of other kinds.
 
 
-@pytest.mark.parametrize(("case", "score"), [(c, s) for c, s in PAIRS if s in ("crps", "gaussian", "log")])
+@pytest.mark.parametrize(
+    ("case", "score"), [(c, s) for c, s in PAIRS if s in ("crps", "gaussian", "log")]
+)
 def test_results_stay_in_library_and_precision(torch, case, score):
     for value in measures(case, score, torch, "float32").values():
         assert torch.owns(value)
@@ -405,6 +421,17 @@ def test_broadcast_and_transposed_tensors(torch):
     for score in (kuq.CRPS(), kuq.Gaussian(1.0)):
         actual, wanted = kuq.decompose(p, score), kuq.decompose(q, score)
         np.testing.assert_allclose(to_numpy(actual.total), wanted.total, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("case", "score"), [(c, s) for c, s in PAIRS if s in ("crps", "gaussian")])
+def test_a_single_input_gives_arrays(case, score):
+    """Without batch axes results are arrays of no dimension, not numbers of another kind."""
+    arrays = {name: value[:, 0] for name, value in CASES[case].parameters.items()}
+    wanted = expected(case, score)
+    for name, value in from_arrays(case, score, arrays, OUTCOME[0]).items():
+        assert isinstance(value, np.ndarray), name
+        assert value.shape == ((3,) if wanted[name].ndim == 2 else ()), name
+        np.testing.assert_allclose(value, wanted[name][..., 0], rtol=1e-6, atol=1e-14)
 
 
 def test_results_do_not_share_memory_with_input():

@@ -76,8 +76,8 @@ LAWS = {
         "event_ndim", "integer", "True"),
     "empty event": (lambda: kuq.Normal(np.zeros((3, 0)), 1.0, event_ndim=1), ShapeError,
         "event", "empty", r"\(0,\)"),
-    "mixture of negative weights": (lambda: kuq.NormalMixture([1.5, -0.5], [0, 1], 1), ParameterError,
-        "weights", "≥ 0", r"got -0\.5", "not logits"),
+    "mixture of negative weights": (lambda: kuq.NormalMixture([1.5, -0.5], [0, 1], 1),
+        ParameterError, "weights", "≥ 0", r"got -0\.5", "not logits"),
     "mixture weights that do not sum": (lambda: kuq.NormalMixture([0.5, 0.4], [0, 1], 1),
         ParameterError, "sum", "one", r"got 0\.9", "normalise", "softmax"),
     "mixture weights just off": (lambda: kuq.NormalMixture([0.5, 0.50001], [0, 1], 1.0),
@@ -92,8 +92,8 @@ LAWS = {
     "mixture with event instead of components": (
         lambda: kuq.NormalMixture(half, [0, 1], 1.0, event_ndim=1), ShapeError,
         "event_ndim=1", r"\(\)"),
-    "negative variances": (lambda: kuq.LowRankNormal([0, 0], np.ones((2, 1)), [1, -1]), ParameterError,
-        "diag", "≥ 0", "got -1", "variances"),
+    "negative variances": (lambda: kuq.LowRankNormal([0, 0], np.ones((2, 1)), [1, -1]),
+        ParameterError, "diag", "≥ 0", "got -1", "variances"),
     "factor of another dimension": (lambda: kuq.LowRankNormal([0, 0], np.ones((3, 1)), [1, 1]),
         ShapeError, r"factor \(…, d, r\)", r"\(3, 1\)"),
     "factor transposed": (lambda: kuq.LowRankNormal(np.zeros(4), np.ones((2, 4)), np.ones(4)),
@@ -118,7 +118,8 @@ LAWS = {
     "evidential shapes": (lambda: kuq.NormalInverseGamma(np.zeros(3), np.ones(2), 2.0, 1.0),
         ShapeError, "broadcast", r"loc \(3,\)", r"nu \(2,\)"),
     "draws without an axis": (lambda: kuq.Samples(3.0), ShapeError, "draw axis", r"\(\)"),
-    "no draws": (lambda: kuq.Samples(np.zeros((3, 0))), ShapeError, "at least one draw", r"\(3, 0\)"),
+    "no draws": (lambda: kuq.Samples(np.zeros((3, 0))), ShapeError,
+        "at least one draw", r"\(3, 0\)"),
     "draws without an axis before the event": (lambda: kuq.Samples(np.zeros(3), event_ndim=1),
         ShapeError, "event_ndim=1", "draw axis", r"\(3,\)"),
     "sample axis out of range": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=2), ShapeError,
@@ -126,8 +127,8 @@ LAWS = {
         "-2", "1"),
     "sample axis far negative": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=-3), ShapeError,
         "sample_axis=-3", r"\(3, 2\)"),
-    "sample axis not whole": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=1.0), ParameterError,
-        "sample_axis", "integer", r"1\.0"),
+    "sample axis not whole": (lambda: kuq.Samples(np.zeros((3, 2)), sample_axis=1.0),
+        ParameterError, "sample_axis", "integer", r"1\.0"),
     "unknown policy": (lambda: kuq.Samples([0.0], nan_policy="drop"), ParameterError,
         "nan_policy", "raise", "propagate", "omit", "'drop'"),
     "NaN draws": (lambda: kuq.Samples([[0.0, NAN]]), ParameterError,
@@ -238,7 +239,8 @@ SCORES = {
     "event weights of zero": (lambda: kuq.SquaredError(weights=[0.0, 0.0]), ParameterError,
         "weights of SquaredError", "positive", "got 0"),
     "event weights of text": (lambda: kuq.Energy(weights=["a", "b"]), ParameterError, "weights"),
-    "ragged event weights": (lambda: kuq.Energy(weights=[[1.0], [1.0, 2.0]]), ShapeError, "weights"),
+    "ragged event weights": (lambda: kuq.Energy(weights=[[1.0], [1.0, 2.0]]), ShapeError,
+        "weights"),
     "event weights twice": (
         lambda: kuq.Marginal(kuq.Energy(weights=[1.0]), weights=[1.0]), ParameterError, "once"),
     "weights of a map": (lambda: kuq.CRPS(None, weights=[1.0, 2.0]), ParameterError,
@@ -250,7 +252,8 @@ SCORES = {
     "zero times a kernel": (lambda: 0 * CRPS, ParameterError, "factor", "positive", "got 0"),
     "minus a kernel": (lambda: -1 * CRPS, ParameterError, "factor", "positive", "got -1"),
     "NaN times a kernel": (lambda: NAN * CRPS, ParameterError, "factor", "positive", "got nan"),
-    "infinity times a kernel": (lambda: INF * CRPS, ParameterError, "factor", "positive", "got inf"),
+    "infinity times a kernel": (lambda: INF * CRPS, ParameterError,
+        "factor", "positive", "got inf"),
     "text times a kernel": (lambda: "2" * CRPS, ParameterError, "positive number", "str"),
     "True times a kernel": (lambda: True * CRPS, ParameterError, "positive number", "bool"),
     "a kernel times a kernel": (lambda: CRPS * CRPS, ParameterError, "positive number",
@@ -315,7 +318,8 @@ FUNCTIONS = {
     "divergence of batches that differ": (lambda: kuq.divergence(FIVE, ZERO, CRPS), ShapeError,
         "batch shape", r"\(5,\)", r"\(\)", "broadcast"),
     "expected kernel of the log score": (
-        lambda: kuq.expected_kernel(ZERO, ZERO, kuq.LogScore()), ParameterError, "kernel", "LogScore"),
+        lambda: kuq.expected_kernel(ZERO, ZERO, kuq.LogScore()), ParameterError,
+        "kernel", "LogScore"),
     "expected kernel of shapes that differ": (lambda: kuq.expected_kernel(FIVE, ZERO, CRPS),
         ShapeError, "batch shape", r"\(5,\)", r"\(\)"),
     "a column as outcome": (lambda: kuq.score(FIVE, np.zeros((5, 1)), CRPS), ShapeError,
@@ -349,8 +353,8 @@ FUNCTIONS = {
         r"\by\b"),
     "a law as outcome": (lambda: kuq.score(ZERO, ZERO, CRPS), ParameterError, "Normal",
         r"\by\b"),
-    "masked outcome": (lambda: kuq.score(kuq.Normal(np.zeros(2), 1.0), MASKED, CRPS), ParameterError,
-        "masked",
+    "masked outcome": (lambda: kuq.score(kuq.Normal(np.zeros(2), 1.0), MASKED, CRPS),
+        ParameterError, "masked",
         r"\by\b"),
     "unknown estimator": (lambda: kuq.decompose(TWO, CRPS, estimator="mean"), ParameterError,
         "estimator", "pairwise", "bma", "'mean'"),
@@ -365,7 +369,8 @@ FUNCTIONS = {
     "rtol too coarse": (lambda: kuq.entropy(ZERO, CRPS, rtol=0.5), ParameterError, "rtol",
         "1e-2", r"got 0\.5"),
     "rtol NaN": (lambda: kuq.entropy(ZERO, CRPS, rtol=NAN), ParameterError, "rtol", "got nan"),
-    "rtol as text": (lambda: kuq.entropy(ZERO, CRPS, rtol="1e-3"), ParameterError, "rtol", "'1e-3'"),
+    "rtol as text": (lambda: kuq.entropy(ZERO, CRPS, rtol="1e-3"), ParameterError,
+        "rtol", "'1e-3'"),
     "one draw": (lambda: kuq.entropy(ZERO, CRPS, draws=1), ParameterError, "draws", "≥ 2", "got 1"),
     "draws not whole": (lambda: kuq.entropy(ZERO, CRPS, draws=1e3), ParameterError, "draws",
         "integer", r"1000\.0"),
@@ -456,11 +461,6 @@ FUNCTIONS = {
         ShapeError, "event_ndim=2", r"\(2,\)"),
 }  # fmt: skip
 
-ROWS = {**LAWS, **ENSEMBLES, **SCORES, **FUNCTIONS}
-assert len(ROWS) == len(LAWS) + len(ENSEMBLES) + len(SCORES) + len(FUNCTIONS) - len(
-    set(LAWS) & set(SCORES)
-)
-
 
 @pytest.mark.parametrize(
     ("call", "error", "fragments"),
@@ -515,7 +515,13 @@ def test_sign_is_checked_in_every_entry(case, name, zero_is_bad):
                 CASES[case].make(**arrays)
 
 
-WITH_BANDWIDTH = [kuq.Gaussian, kuq.Laplace, kuq.InverseMultiquadric, kuq.RationalQuadratic, kuq.Matern]
+WITH_BANDWIDTH = [
+    kuq.Gaussian,
+    kuq.Laplace,
+    kuq.InverseMultiquadric,
+    kuq.RationalQuadratic,
+    kuq.Matern,
+]
 
 
 @pytest.mark.parametrize("kernel", WITH_BANDWIDTH)
@@ -587,7 +593,7 @@ def test_checks_work_in_every_library(name):
             lambda: kuq.Energy(weights=bad),
             lambda: kuq.Ensemble(kuq.Normal(one, one), weights=bad),
         ):
-            with pytest.raises(ParameterError, match="got (-2|-1|nan)"):
+            with pytest.raises(ParameterError, match=r"got (-2|-1|nan)"):
                 call()
         with pytest.raises(ShapeError, match=r"got \(2, 1\)"):
             kuq.score(kuq.Normal(one, one), bad[:, None], CRPS)
@@ -645,7 +651,9 @@ def brute_entropy(k, x, w, unbiased):
 def brute_divergence(k, x, w, y, v, unbiased, unbiased_right=None):
     right = unbiased if unbiased_right is None else unbiased_right
     left_pair, right_pair = within(k, x, w, unbiased)[0], within(k, y, v, right)[0]
-    cross = sum(a * b * k(p, q) for a, p in zip(w, x, strict=True) for b, q in zip(v, y, strict=True))
+    cross = sum(
+        a * b * k(p, q) for a, p in zip(w, x, strict=True) for b, q in zip(v, y, strict=True)
+    )
     return cross - left_pair / 2 - right_pair / 2
 
 
@@ -749,7 +757,8 @@ def test_propagated_nan_reaches_its_inputs_only(kernel, unbiased):
 
 
 @pytest.mark.parametrize(
-    "score", [kuq.CRPS(), kuq.Energy(0.7), kuq.Laplace(1.0), kuq.Matern(1.0), kuq.InverseMultiquadric(1)]
+    "score",
+    [kuq.CRPS(), kuq.Energy(0.7), kuq.Laplace(1.0), kuq.Matern(1.0), kuq.InverseMultiquadric(1)],
 )
 def test_propagated_nan_is_not_lost_in_any_kernel(score):
     values = np.asarray([[0.0, 1.0, 2.0], [0.0, NAN, 2.0]])

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from libraries import CASES, OUTCOME, SCORES, opened, to_numpy
+from libraries import CASES, OUTCOME, PAIRS, SCORES, from_arrays, opened, to_numpy
 
 import kuq
 
@@ -32,7 +32,9 @@ def on_device(jax, case):
 def assert_same(actual, wanted, rtol=1e-10):
     assert actual.keys() == wanted.keys()
     for key in wanted:
-        np.testing.assert_allclose(to_numpy(actual[key]), to_numpy(wanted[key]), rtol=rtol, atol=1e-14)
+        np.testing.assert_allclose(
+            to_numpy(actual[key]), to_numpy(wanted[key]), rtol=rtol, atol=1e-14
+        )
 
 
 # The quadrature of a compiled function has nodes that do not follow the data: 1e-8 by default.
@@ -53,6 +55,17 @@ def test_compiled_decomposition(jax, case, score, rtol):
     function = jax.jit(functools.partial(uncertainty, case, score))
     actual = function(on_device(jax, case))
     assert_same(actual, uncertainty(case, score, CASES[case].parameters), rtol)
+
+
+@pytest.mark.parametrize(("case", "score"), PAIRS)
+def test_every_law_and_score_can_be_traced(jax, case, score):
+    """No value is read and no warning given, also as most people run JAX: in 32 bits."""
+    jax.config.update("jax_enable_x64", False)  # the fixture puts it back
+    function = functools.partial(from_arrays, case, score)
+    shapes = jax.eval_shape(function, on_device(jax, case), jax.numpy.asarray(OUTCOME))
+    assert {str(shape.dtype) for shape in shapes.values()} == {"float32"}
+    wanted = (2, 2) if score == "crps-map" else (2,)
+    assert {shapes[name].shape for name in ("entropy", "divergence", "score")} == {wanted}
 
 
 def test_compiled_once_for_all_values(jax):

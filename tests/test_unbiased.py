@@ -19,7 +19,7 @@ import kuq
 
 kernels = pytest.mark.parametrize("kernel", KERNELS, ids=str)
 PLACES = np.random.default_rng(5).normal(size=(2, 2, 2))  # laws, places of a law, event
-ENUMERATED = [(2, 2), (2, 3), (2, 4), (2, 5), (3, 2), (3, 3), (4, 2)]
+ENUMERATED = [(2, 2), (2, 3), (3, 2)]
 MEMBER_WEIGHTS = np.array([0.5, 1.0, 2.0, 1.5])
 DRAW_WEIGHTS = np.array([0.6, 1.0, 1.7, 0.9, 1.3])
 
@@ -97,7 +97,7 @@ def test_entropies_divergences_and_scores(kernel, n, m):
 
 # Normal members and normal draws: μ ~ N(0, τ²), X | μ ~ N(μ, σ²).
 
-SIGMA, TAU, REPEATS = 0.8, 0.6, 1500
+SIGMA, TAU, REPEATS = 0.8, 0.6, 800
 
 
 def normal_expectation(kernel, variance: float) -> float:

@@ -30,7 +30,9 @@ print(time.process_time() - start)
 
 
 def run(code):
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     return json.loads(result.stdout)
 
 
@@ -51,15 +53,15 @@ def test_modules_import_by_themselves():
         assert run(code) == name
 
 
+LOC = np.asarray([[0.0, 1.0], [2.0, 1.0]])
 MEMBERS = {
-    "normal": kuq.Normal([[0.0, 1.0], [2.0, 1.0]], 1.0),
-    "point": kuq.Point([[0.0, 1.0], [2.0, 1.0]]),
-    "mixture": kuq.NormalMixture([0.25, 0.75], [[[0.0, 0.0], [1.0, 1.0]], [[2.0, 2.0], [1.0, 1.0]]], 1.0),
-    "low rank": kuq.LowRankNormal([[[0.0, 0.0], [1.0, 0.0]], [[2.0, 0.0], [1.0, 0.0]]],
-                                  [[0.6], [0.0]], [0.64, 1.0]),
-    "student": kuq.StudentT(5.0, [[0.0, 1.0], [2.0, 1.0]], 1.0),
-    "samples": kuq.Samples([[[-1.0, 0.0, 1.0], [0.0, 1.0, 2.0]], [[1.0, 2.0, 3.0], [0.0, 1.0, 2.0]]]),
-}  # fmt: skip
+    "normal": kuq.Normal(LOC, 1.0),
+    "point": kuq.Point(LOC),
+    "mixture": kuq.NormalMixture([0.25, 0.75], LOC[..., None], 1.0),
+    "low rank": kuq.LowRankNormal(LOC[..., None] * [1, 0], [[0.6], [0.0]], [0.64, 1.0]),
+    "student": kuq.StudentT(5.0, LOC, 1.0),
+    "samples": kuq.Samples(LOC[..., None] + [-1.0, 0.0, 1.0]),
+}
 #: E (X − mean)² of each law, summed over coordinates: the aleatoric part under the squared error
 VARIANCE = {"normal": 1, "point": 0, "mixture": 1, "low rank": 2, "student": 5 / 3, "samples": 1}
 SCORES = [
