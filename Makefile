@@ -1,5 +1,5 @@
 # make demo   see the library at work
-# make test   every check: lint, format, types, tests without extras, tests with all
+# make test   every check: lint, format, types, tests without extras, with each library, with all
 # make clean  remove what the two have made
 #
 # Each target makes its own virtual environment. A stamp file in it records the last
@@ -15,12 +15,12 @@ INPUTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .NOTPARALLEL:
-.PHONY: demo test lint types test-core test-all clean
+.PHONY: demo test lint types test-core test-alone test-all clean
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
 
-test: lint types test-core test-all
+test: lint types test-core test-alone test-all
 
 lint: $(VENV)/.test
 	@$(VENV)/bin/python -m ruff check .
@@ -31,6 +31,11 @@ types: $(VENV)/.test
 
 test-core: $(CORE)/.core
 	@$(ONE_THREAD) $(CORE)/bin/python -m pytest -q tests/core_only
+
+# Each array library without the other.
+test-alone: $(VENV)/.test
+	@KUQ_WITHOUT=jax $(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 tests/test_arrays.py -k torch
+	@KUQ_WITHOUT=torch $(ONE_THREAD) $(VENV)/bin/python -m pytest -q tests/test_jit.py -k "not torch"
 
 test-all: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2

@@ -189,6 +189,22 @@ def test_draws_open_the_pairs_without_a_route(name, kernel):
     assert a == pytest.approx(kernel_values("low-rank", name, kernel)[0].mean(), rel=0.1)
 
 
+@kernels
+@pytest.mark.parametrize("event", [(1,), (2,)])
+def test_evidential_laws_against_drawn_members(kernel, event):
+    """AU and EU of the second-order law are the means over pairs of members drawn from it."""
+    law, score = build("evidential", 0, event), kernel.build(1.5)
+    rng = np.random.default_rng(31)
+    shape = (2, 4000, *event)
+    variance = law.beta / rng.standard_gamma(np.broadcast_to(law.alpha, shape))
+    loc = law.loc + np.sqrt(variance / law.nu) * rng.standard_normal(shape)
+    members = kuq.Ensemble(kuq.Normal(loc, np.sqrt(variance), event_ndim=1))
+    drawn = kuq.decompose(members, score, rtol=1e-4)
+    u = kuq.decompose(law, score)
+    assert z_value(float(u.aleatoric), drawn.aleatoric) < 5
+    assert z_value(float(u.epistemic), drawn.epistemic) < 5
+
+
 # The log score: densities from SciPy on a fine grid.
 
 SMOOTH = ["normal", "mixture", "low-rank", "student", "ensemble", "evidential"]

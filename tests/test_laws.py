@@ -333,3 +333,48 @@ def test_the_divergence_itself_is_not_a_metric():
     d = kuq.member_divergences(normals, kuq.CRPS())
     assert d[0, 2] == pytest.approx(0.0916, abs=1e-4)
     assert d[0, 2] > d[0, 1] + d[1, 2]
+
+
+# Second-order laws without members, and the log score.
+
+
+@kernels
+@few
+@given(seed=seeds, shift=st.floats(-50.0, 50.0))
+def test_evidential_laws(kernel, seed, shift):
+    """TU = AU + EU; EU_bma = ½ EU_pairwise; TU_bma = H(Student-t); location plays no part."""
+    rng = np.random.default_rng(seed)
+    loc, (nu, alpha, beta) = rng.normal(size=2), rng.uniform(1.5, 4.0, size=(3, 2))
+    score = kernel.build(1.0)
+    law = kuq.NormalInverseGamma(loc, nu, alpha, beta, event_ndim=1)
+    pairwise = kuq.decompose(law, score, rtol=1e-6)
+    bma = kuq.decompose(law, score, estimator="bma", rtol=1e-6)
+    np.testing.assert_array_equal(pairwise.total, pairwise.aleatoric + pairwise.epistemic)
+    np.testing.assert_allclose(bma.epistemic, pairwise.epistemic / 2, rtol=1e-12)
+    assert pairwise.epistemic > 0
+    np.testing.assert_allclose(bma.total, kuq.entropy(law, score, rtol=1e-5), rtol=5e-5)
+    far = kuq.NormalInverseGamma(loc + shift, nu, alpha, beta, event_ndim=1)
+    np.testing.assert_allclose(kuq.decompose(far, score, rtol=1e-6).total, pairwise.total)
+
+
+@pytest.mark.parametrize("name", ["normal", "mixture", "low-rank"])
+@few
+@given(seed=seeds, shift=st.floats(-50.0, 50.0))
+def test_log_score(name, seed, shift):
+    """TU = AU + EU, EU = 0 iff equal, and EU_bma ≤ min(log M, EU_pairwise), not a half of it."""
+    law = next(case for case in DISTRIBUTIONS if case.name == name)
+    rng = np.random.default_rng(seed)
+    laws = law.build(rng, (3, 2), (1,))
+    pairwise = kuq.decompose(kuq.Ensemble(laws), kuq.LogScore(), unbiased=False)
+    bma = kuq.decompose(kuq.Ensemble(laws), kuq.LogScore(), estimator="bma")
+    for u in (pairwise, bma):
+        np.testing.assert_array_equal(u.total, u.aleatoric + u.epistemic)
+        assert np.all(u.epistemic > 0)
+    assert np.all(bma.epistemic < np.minimum(np.log(3), pairwise.epistemic))
+    np.testing.assert_allclose(
+        bma.total, kuq.entropy(kuq.Ensemble(laws), kuq.LogScore()), rtol=1e-8
+    )
+    there = kuq.decompose(kuq.Ensemble(moved(laws, shift)), kuq.LogScore(), unbiased=False)
+    np.testing.assert_allclose(there.total, pairwise.total, rtol=1e-8)
+    same = kuq.decompose(kuq.Ensemble([laws.member(0)] * 3), kuq.LogScore())
+    np.testing.assert_allclose(same.epistemic, 0, atol=1e-15)

@@ -52,12 +52,42 @@ class Prediction(ABC):
         return self._describe()
 
 
-class Distribution(Prediction):
-    """A first-order law: what one model predicts."""
+class Parametric(Prediction):
+    """A prediction given by arrays of one shape (batch…, event…), up to axes of their own."""
 
     event_ndim: int
-    #: The names of the arrays that make the law, all with the batch axes first.
+    #: The names of the arrays, all with the batch axes first; the first one tells the shapes.
     parameters: ClassVar[tuple[str, ...]]
+    #: Axes of the first array between batch and event (draws), and after the event (components).
+    axes_before_event: ClassVar[int] = 0
+    axes_after_event: ClassVar[int] = 0
+
+    @property
+    def reference(self) -> Array:
+        return getattr(self, self.parameters[0])
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        shape = self.reference.shape
+        own = self.axes_before_event + self.event_ndim + self.axes_after_event
+        return tuple(shape[: len(shape) - own])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        shape = self.reference.shape
+        stop = len(shape) - self.axes_after_event
+        return tuple(shape[stop - self.event_ndim : stop])
+
+    def _describe(self) -> str:
+        sizes = f"batch={self.batch_shape}{self._sizes()}, event={self.event_shape}"
+        return f"{type(self).__name__}({sizes})"
+
+    def _sizes(self) -> str:
+        return ""
+
+
+class Distribution(Parametric):
+    """A first-order law: what one model predicts."""
 
     @abstractmethod
     def law(self, marginal: bool, rtol: float) -> Law:
@@ -80,13 +110,6 @@ class Distribution(Prediction):
         """The shapes that have to agree for laws to be stacked into one array."""
         arrays = (getattr(self, name) for name in self.parameters)
         return tuple(None if a is None else tuple(a.shape) for a in arrays)
-
-    def _describe(self) -> str:
-        sizes = f"batch={self.batch_shape}{self._sizes()}, event={self.event_shape}"
-        return f"{type(self).__name__}({sizes})"
-
-    def _sizes(self) -> str:
-        return ""
 
     def _variates(self, draws: int, rng: np.random.Generator) -> Array:
         """Standard normal variates of shape (batch…, draws, event…), the same in every library."""

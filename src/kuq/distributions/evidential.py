@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
-from kuq.distributions.base import Prediction, event_to_atom, split_event
+from kuq.distributions.base import Parametric, event_to_atom, split_event
 from kuq.distributions.student_t import StudentT
 
 
 @final
-class NormalInverseGamma(Prediction):
+class NormalInverseGamma(Parametric):
     """The second-order law of deep evidential regression, handled exactly.
 
     σ² ~ InverseGamma(alpha, beta) and μ | σ² ~ N(loc, σ²/nu); coordinates are independent.
@@ -22,26 +22,16 @@ class NormalInverseGamma(Prediction):
     (0.5, 0.5)
     """
 
+    parameters = ("loc", "nu", "alpha", "beta")
+
     def __init__(self, loc: Any, nu: Any, alpha: Any, beta: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, nu=nu, alpha=alpha, beta=beta)
         self.loc, self.nu, self.alpha, self.beta = broadcast(**arrays)
-        self._event_shape = split_event(tuple(self.loc.shape), event_ndim, "NormalInverseGamma")
+        split_event(tuple(self.loc.shape), event_ndim, "NormalInverseGamma")
         self.event_ndim = event_ndim
         require_finite(**arrays)
         for name in ("nu", "alpha", "beta"):
             require(arrays[name] > 0, f"{name} of NormalInverseGamma", "positive", arrays[name])
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.loc.shape[: self.loc.ndim - self.event_ndim])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return self._event_shape
-
-    @property
-    def reference(self) -> Array:
-        return self.loc
 
     def predictive(self) -> StudentT:
         """The Student-t law of an outcome, with the parameters integrated out."""
@@ -54,13 +44,10 @@ class NormalInverseGamma(Prediction):
     def variance(self) -> Array:
         return self.predictive().variance()
 
-    def parameters(self, marginal: bool) -> tuple[Array, Array, Array]:
+    def second_order_parameters(self, marginal: bool) -> tuple[Array, Array, Array]:
         """nu, alpha, beta with axes (batch…, d), or (batch…, event…, 1) if marginal."""
         nu, alpha, beta = (
             event_to_atom(x, self.event_ndim, marginal)[..., 0, :]
             for x in (self.nu, self.alpha, self.beta)
         )
         return nu, alpha, beta
-
-    def _describe(self) -> str:
-        return f"NormalInverseGamma(batch={self.batch_shape}, event={self.event_shape})"

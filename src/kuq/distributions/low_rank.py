@@ -56,18 +56,6 @@ class LowRankNormal(Distribution):
         require_finite(**arrays)
         require(self.diag >= 0, "diag of LowRankNormal", "≥ 0", self.diag, "it holds variances")
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.loc.shape[:-1])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return tuple(self.loc.shape[-1:])
-
-    @property
-    def reference(self) -> Array:
-        return self.loc
-
     def mean(self) -> Array:
         return self.loc
 

@@ -39,7 +39,8 @@ class NormalMixture(Distribution):
     NormalMixture(batch=(1,), K=2, event=())
     """
 
-    parameters = ("weights", "loc", "scale")
+    parameters = ("loc", "scale", "weights")
+    axes_after_event = 1
 
     def __init__(self, weights: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(weights=weights, loc=loc, scale=scale)
@@ -49,7 +50,7 @@ class NormalMixture(Distribution):
                 "NormalMixture needs a component axis as the last axis of its parameters, "
                 f"got shape {tuple(self.loc.shape)}"
             )
-        self._event_shape = split_event(tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture")
+        split_event(tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture")
         self.event_ndim = event_ndim
         require_finite(**arrays)
         require(
@@ -62,18 +63,6 @@ class NormalMixture(Distribution):
         check_simplex(self.weights, "weights of NormalMixture")
         xp = namespace(self.weights)
         self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.loc.shape[: self.loc.ndim - 1 - self.event_ndim])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return self._event_shape
-
-    @property
-    def reference(self) -> Array:
-        return self.loc
 
     def mean(self) -> Array:
         return namespace(self.loc).sum(self.weights * self.loc, axis=-1)

@@ -26,22 +26,10 @@ class Normal(Distribution):
     def __init__(self, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, scale=scale)
         self.loc, self.scale = broadcast(**arrays)
-        self._event_shape = split_event(tuple(self.loc.shape), event_ndim, "Normal")
+        split_event(tuple(self.loc.shape), event_ndim, "Normal")
         self.event_ndim = event_ndim
         require_finite(**arrays)
         require(self.scale >= 0, "scale of Normal", "≥ 0", self.scale, "it is a standard deviation")
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.loc.shape[: self.loc.ndim - self.event_ndim])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return self._event_shape
-
-    @property
-    def reference(self) -> Array:
-        return self.loc
 
     def mean(self) -> Array:
         return self.loc
@@ -74,21 +62,9 @@ class Point(Distribution):
     def __init__(self, value: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(value=value)
         self.value = arrays["value"]
-        self._event_shape = split_event(tuple(self.value.shape), event_ndim, "Point")
+        split_event(tuple(self.value.shape), event_ndim, "Point")
         self.event_ndim = event_ndim
         require_finite(value=self.value)
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.value.shape[: self.value.ndim - self.event_ndim])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return self._event_shape
-
-    @property
-    def reference(self) -> Array:
-        return self.value
 
     def mean(self) -> Array:
         return self.value

@@ -30,6 +30,7 @@ class Samples(Distribution):
     """
 
     parameters = ("values", "weights")
+    axes_before_event = 1
 
     def __init__(
         self,
@@ -105,18 +106,6 @@ class Samples(Distribution):
     @property
     def draw_count(self) -> int:
         return int(self.values.shape[self.values.ndim - self.event_ndim - 1])
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.values.shape[: self.values.ndim - self.event_ndim - 1])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return tuple(self.values.shape[self.values.ndim - self.event_ndim :])
-
-    @property
-    def reference(self) -> Array:
-        return self.values
 
     def mean(self) -> Array:
         law = self.law(marginal=True, rtol=0.0)

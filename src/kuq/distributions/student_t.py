@@ -37,28 +37,16 @@ class StudentT(Distribution):
     StudentT(batch=(2,), event=())
     """
 
-    parameters = ("df", "loc", "scale")
+    parameters = ("loc", "df", "scale")
 
     def __init__(self, df: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(df=df, loc=loc, scale=scale)
         self.df, self.loc, self.scale = broadcast(**arrays)
-        self._event_shape = split_event(tuple(self.loc.shape), event_ndim, "StudentT")
+        split_event(tuple(self.loc.shape), event_ndim, "StudentT")
         self.event_ndim = event_ndim
         require_finite(**arrays)
         require(self.df > 0, "df of StudentT", "positive", self.df)
         require(self.scale >= 0, "scale of StudentT", "≥ 0", self.scale)
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return tuple(self.loc.shape[: self.loc.ndim - self.event_ndim])
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return self._event_shape
-
-    @property
-    def reference(self) -> Array:
-        return self.loc
 
     def mean(self) -> Array:
         return self.loc

@@ -7,7 +7,7 @@ functional of the laws as they are (V-statistics); unbiasing comes after, elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -193,20 +193,21 @@ def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) 
 
 def cross_divergence(measure: Measure, left: Stack, right: Stack) -> Array:
     """Σ w_i v_j D(P_i, Q_j) over the members of two stacks, (n,)."""
-    total = None
-    for weight, p, q in _member_pairs(left, right):
-        value = weight * divergence(measure, p, q)[0]
-        total = value if total is None else total + value
-    assert total is not None
-    return total
+    return _over_members(left, right, lambda p, q: divergence(measure, p, q))
 
 
 def expected_kernel(measure: Measure, left: Stack, right: Stack) -> Array:
     """Σ w_i v_j E k(X_i, Y_j), (n,)."""
+    return _over_members(left, right, lambda p, q: _expected(measure, p, q))
+
+
+def _over_members(left: Stack, right: Stack, value: Callable[[Law, Law], Array]) -> Array:
+    w, v = left.member_weights(), right.member_weights()
     total = None
-    for weight, p, q in _member_pairs(left, right):
-        value = weight * _expected(measure, p, q)[0]
-        total = value if total is None else total + value
+    for i, p in enumerate(left.members()):
+        for j, q in enumerate(right.members()):
+            part = w[i] * v[j] * value(p, q)[0]
+            total = part if total is None else total + part
     assert total is not None
     return total
 
@@ -226,13 +227,6 @@ def _expected(measure: Measure, p: Law, q: Law) -> Array:
     else:
         raise atoms.no_closed_form(kernel, p.atoms, q.atoms)
     return xp.sum(xp.sum(values * v[..., None, :], axis=-1) * w, axis=-1)
-
-
-def _member_pairs(left: Stack, right: Stack) -> Iterator[tuple[Array, Law, Law]]:
-    w, v = left.member_weights(), right.member_weights()
-    for i, p in enumerate(left.members()):
-        for j, q in enumerate(right.members()):
-            yield w[i] * v[j], p, q
 
 
 def divergence_matrix(measure: Measure, stack: Stack) -> Array:

@@ -26,6 +26,9 @@ class KernelCard:
     homogeneous_degree: float | None = None
     convex: bool = False
 
+    def __getitem__(self, fact: str) -> object:
+        return getattr(self, fact)
+
     @property
     def epistemic_zero_only_if_members_agree(self) -> bool:
         """Proposition 1, converse: EU = 0 implies that all members are equal."""

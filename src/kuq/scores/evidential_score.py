@@ -41,7 +41,7 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
     assert marginal is None or isinstance(marginal, MarginalStage)
     if marginal is not None:
         check_event_weights(marginal.weights, prediction.event_shape, "Marginal")
-    nu, alpha, beta = prediction.parameters(marginal is not None)
+    nu, alpha, beta = prediction.second_order_parameters(marginal is not None)
     xp = namespace(nu)
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, prediction.event_shape, type(term.kernel).__name__)

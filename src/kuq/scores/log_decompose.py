@@ -68,7 +68,7 @@ def _mutual_information(prediction: Ensemble, options: Options) -> tuple[Array, 
 def _decompose_evidential(
     prediction: NormalInverseGamma, estimator: str
 ) -> tuple[Array, Array, str]:
-    au, pairwise, bma = evidential.log(*prediction.parameters(marginal=False))
+    au, pairwise, bma = evidential.log(*prediction.second_order_parameters(marginal=False))
     xp = namespace(au)
     epistemic = bma if estimator == "bma" else pairwise
     return xp.sum(au, axis=-1), xp.sum(epistemic, axis=-1), "exact"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -51,24 +52,35 @@ def _mean_log_ratio(
     return total / draws.shape[0]
 
 
-def entropy(prediction: Prediction, options: Options) -> Array:
-    """The entropy of a law, or of the mixture of an ensemble."""
+def _over_members(
+    prediction: Prediction, options: Options, value: Callable[[Distribution, Array], Array]
+) -> Array:
+    """Σ w_m value(member, its draws)."""
     laws, weights = _members(prediction)
     parts = [
-        -w * _mean_log_ratio(_draws(law, options, m), prediction, None, options)
+        w * value(law, _draws(law, options, m))
         for m, (law, w) in enumerate(zip(laws, weights, strict=True))
     ]
-    return sum(parts)
+    return sum(parts[1:], start=parts[0])
+
+
+def entropy(prediction: Prediction, options: Options) -> Array:
+    """The entropy of a law, or of the mixture of an ensemble."""
+    return _over_members(
+        prediction, options, lambda _, x: -_mean_log_ratio(x, prediction, None, options)
+    )
 
 
 def divergence(p: Prediction, q: Prediction, options: Options) -> Array:
     """KL(Q‖P)."""
-    laws, weights = _members(q)
-    parts = [
-        w * _mean_log_ratio(_draws(law, options, m), q, p, options)
-        for m, (law, w) in enumerate(zip(laws, weights, strict=True))
-    ]
-    return sum(parts)
+    return _over_members(q, options, lambda _, x: _mean_log_ratio(x, q, p, options))
+
+
+def mutual_information(prediction: Ensemble, options: Options) -> Array:
+    """Σ w_m KL(P_m‖P̄)."""
+    return _over_members(
+        prediction, options, lambda law, x: _mean_log_ratio(x, law, prediction, options)
+    )
 
 
 def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
@@ -80,16 +92,6 @@ def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
         draws = _draws(q, options, j)
         columns.append(xp.stack([_mean_log_ratio(draws, q, p, options) for p in laws]))
     return xp.stack(columns, axis=1)
-
-
-def mutual_information(prediction: Ensemble, options: Options) -> Array:
-    """Σ w_m KL(P_m‖P̄)."""
-    laws, weights = _members(prediction)
-    parts = [
-        w * _mean_log_ratio(_draws(law, options, m), law, prediction, options)
-        for m, (law, w) in enumerate(zip(laws, weights, strict=True))
-    ]
-    return sum(parts)
 
 
 def member_entropies(prediction: Ensemble, options: Options) -> Array:

@@ -212,7 +212,7 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
 
 def _evidential_moment(prediction: NormalInverseGamma, term: Term) -> Array:
     marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
-    return evidential.second_moment(*prediction.parameters(marginal))
+    return evidential.second_moment(*prediction.second_order_parameters(marginal))
 
 
 def _moments_exist(stack: Stack) -> bool:
