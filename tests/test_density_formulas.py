@@ -75,8 +75,13 @@ def density_reference(law: list[list[Any]], x: Any) -> Any:
 def panel_integral(f: Callable[[Any], Any], laws: list[list[list[Any]]], points: int = 12) -> Any:
     offsets = (0, 0.7, 1.4, 2.1, 2.8, 3.5, 4.2, 5, 6, 7.2, 9)
     ends = sorted(
-        {m + sign * mp.mpf(o) * s for law in laws for _, m, s in zip(*law, strict=True)
-         for o in offsets for sign in (1, -1)}
+        {
+            m + sign * mp.mpf(o) * s
+            for law in laws
+            for _, m, s in zip(*law, strict=True)
+            for o in offsets
+            for sign in (1, -1)
+        }
     )
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return mp.fsum(

@@ -203,6 +203,20 @@ def test_a_point_mass_among_the_members(kernel):
         np.testing.assert_allclose(float(matrix[1, 2]), float(close), rtol=tolerance(kernel))
 
 
+@with_closed_form
+def test_members_of_very_different_scales(kernel):
+    members = [(0.0, 1e-12), (1e-6, 1e-6), (0.3, 1.0), (-1e3, 1e6), (1e9, 1e12)]
+    e = expectation(kernel)
+    expected = [[hp.divergence(e, p, q) for q in members] for p in members]
+    ensemble = kuq.Ensemble(kuq.Normal(*np.array(members).T))
+    matrix = kuq.member_divergences(ensemble, kernel.build(1.0))
+    off = ~np.eye(5, dtype=bool)
+    wanted = np.array(expected, dtype=float)
+    np.testing.assert_allclose(matrix[off], wanted[off], rtol=tolerance(kernel))
+    u = kuq.decompose(ensemble, kernel.build(1.0))
+    np.testing.assert_allclose(u.epistemic, wanted.sum() / 20, rtol=tolerance(kernel))
+
+
 @kernels
 @pytest.mark.parametrize("law", DISTRIBUTIONS, ids=str)
 def test_one_member_and_equal_members(kernel, law):
@@ -275,3 +289,20 @@ def test_student_laws_that_nearly_agree(df, gap):
     step = np.array([gap, (1.0 + gap) - 1.0])
     d = kuq.divergence(p, q, kuq.CRPS())
     np.testing.assert_allclose(d, step**2 * [by_loc, by_scale], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("score", "df"), [(kuq.Energy(), 1.0), (kuq.SquaredError(), 2.0),
+                                           (kuq.Energy(0.5), 0.5), (kuq.CRPS(), 0.7)])  # fmt: skip
+def test_moments_that_do_not_exist_are_infinite(score, df):
+    heavy = kuq.StudentT([df, 5.0], [0.0, 0.0], 1.0)
+    h = kuq.entropy(heavy, score)
+    assert h[0] == np.inf
+    assert np.isfinite(h[1])
+    prediction = kuq.Ensemble([heavy, kuq.Normal([0.0, 0.0], 1.0)])
+    u = kuq.decompose(prediction, score)
+    assert u.aleatoric[0] == u.total[0] == np.inf
+    assert np.isfinite(u.total[1])
+    assert not np.isnan(u.epistemic).any()
+    evidential = kuq.NormalInverseGamma(0.0, 1.0, df / 2, 1.0)
+    u = kuq.decompose(evidential, score)
+    assert u.aleatoric == u.epistemic == np.inf

@@ -35,8 +35,10 @@ def kernel_means(df: float, cases: list[tuple[float, float]]) -> list[float]:
         means = []
         for t, d in cases:
             spread = [1 + 2 * t / g for g in gs]
-            terms = (p * mpmath.exp(-t * d * d / w) / mpmath.sqrt(w)
-                     for p, w in zip(density, spread, strict=True))
+            terms = (
+                p * mpmath.exp(-t * d * d / w) / mpmath.sqrt(w)
+                for p, w in zip(density, spread, strict=True)
+            )
             means.append(float(mpmath.fsum(terms)))
         return means
 
@@ -121,8 +123,11 @@ def absolute_mean(df: Any, nodes: int = node_count(1e-10)) -> Any:
 
 def slope(df: float) -> float:
     with mpmath.workdps(40):
-        return float(mpmath.diff(lambda v: mpmath.sqrt(v / 2) * mpmath.gamma(v / 2 - 0.5)
-                                 / mpmath.gamma(v / 2), df))
+        return float(
+            mpmath.diff(
+                lambda v: mpmath.sqrt(v / 2) * mpmath.gamma(v / 2 - 0.5) / mpmath.gamma(v / 2), df
+            )
+        )
 
 
 def test_single_precision() -> None:

@@ -74,8 +74,12 @@ def value_of(record, **options):
         prediction,
         score,
         estimator="bma" if quantity.endswith("bma") else "pairwise",
-        unbiased={(True, True): True, (False, False): False, (True, False): "members",
-                  (False, True): "samples"}[members_u, samples_u],
+        unbiased={
+            (True, True): True,
+            (False, False): False,
+            (True, False): "members",
+            (False, True): "samples",
+        }[members_u, samples_u],
         **options,
     )
     return {"au": u.aleatoric, "eu": u.epistemic, "tu": u.total}[quantity[:2]]

@@ -71,4 +71,3 @@ def test_public_names_are_exactly_the_exported_ones():
     modules = {path.stem if path.parent == PACKAGE else path.parent.name for path in FILES}
     assert set(kuq.__all__) == public - modules | (set(kuq.__all__) & modules)
     assert all(getattr(kuq, name).__doc__ for name in kuq.__all__)
-

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kuq import scores
-from kuq._array import Array, adopted, any_true, namespace, require_finite
+from kuq._array import Array, adopted, any_true, is_array, namespace, require_finite
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -80,11 +80,10 @@ def _result(
     unbiased: bool | str,
     method: str,
 ) -> Uncertainty:
-    cast = namespace(aleatoric).astype
     return Uncertainty(
-        total=cast(_sum(aleatoric, epistemic), prediction.dtype),
-        aleatoric=cast(aleatoric, prediction.dtype),
-        epistemic=cast(epistemic, prediction.dtype),
+        total=_as_array(_sum(aleatoric, epistemic), prediction.dtype),
+        aleatoric=_as_array(aleatoric, prediction.dtype),
+        epistemic=_as_array(epistemic, prediction.dtype),
         score=score,
         estimator=estimator,
         unbiased=unbiased,
@@ -117,7 +116,7 @@ def entropy(
     else:
         assert isinstance(score, Kernel)
         value = kernel_decompose.entropy(p, score, options)
-    return namespace(value).astype(value, p.dtype)
+    return _as_array(value, p.dtype)
 
 
 def divergence(
@@ -178,7 +177,7 @@ def score(
         assert isinstance(score, Kernel)
         target = Point(outcome, len(p.event_shape))
         value = kernel_decompose.divergence(p, target, score, options)
-    return namespace(value).astype(value, p.dtype)
+    return _as_array(value, p.dtype)
 
 
 def expected_kernel(
@@ -228,7 +227,7 @@ def member_divergences(
     else:
         assert isinstance(score, Kernel)
         value = kernel_decompose.divergence_matrix(prediction, score, options)
-    return namespace(value).astype(value, prediction.dtype)
+    return _as_array(value, prediction.dtype)
 
 
 def member_influence(
@@ -350,5 +349,11 @@ def _fit_outcome(y: Array, p: Prediction) -> Array:
 
 
 def _cast(value: Array, p: Prediction, q: Prediction) -> Array:
+    return _as_array(value, namespace(value).result_type(p.dtype, q.dtype))
+
+
+def _as_array(value: Array, dtype: Any) -> Array:
+    """A result in the dtype of the input; NumPy makes scalars of arrays without axes."""
     xp = namespace(value)
-    return xp.astype(value, xp.result_type(p.dtype, q.dtype))
+    result = xp.astype(value, dtype)
+    return result if is_array(result) else xp.asarray(result)

@@ -211,6 +211,18 @@ def spread(atoms: Atoms) -> Array:
     return xp.sum(root**4, axis=-1)
 
 
+def mean_difference(p: Atoms, q: Atoms) -> Array:
+    """The difference of the means; for mixtures from matched components, which may be close."""
+    if not (isinstance(p, Products) and isinstance(q, Products)):
+        return p.mean() - q.mean()
+    xp = namespace(p.loc)
+    if p.loc.shape[-1] != q.loc.shape[-1]:
+        return p.mean() - q.mean()
+    pivot = q.mean()[..., None]
+    moved = q.weights * (p.loc - q.loc)
+    return xp.sum((p.weights - q.weights) * (p.loc - pivot) + moved, axis=-1)
+
+
 def _largest(x: Array, ndim: int) -> Array:
     """The largest magnitude over members, atoms and coordinates: (m, n, …) to (n,)."""
     xp = namespace(x)

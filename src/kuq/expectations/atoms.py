@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kuq._array import Array, any_true, constants, erfcx, namespace, widen
 from kuq.distributions.atoms import (
@@ -18,6 +18,7 @@ from kuq.distributions.atoms import (
     Normals,
     Points,
     Products,
+    mean_difference,
     spread,
     tail_order,
     to_low_ranks,
@@ -87,12 +88,16 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
             return scalar.absolute_entropy(p.scale[..., 0])
         return scalar.laplace_entropy(p.scale[..., 0], measure.width(1))
 
+    if not has_route(kernel, {type(p)}):
+        raise no_closed_form(kernel, p, p)
+
     def at_scale(t: Array) -> tuple[Array, Array]:
         log_self = _log_self_affinity(t, p)
         return overlap.entropy(log_self), xp.exp(log_self) / 2
 
     moment = 2 * spread(p)
-    return _over_scales(measure, at_scale, moment, p.smallest_variance(), 1, 0.0, p)
+    window = Window(moment, p.smallest_variance(), tail_order(p), slope=moment / 2)
+    return _over_scales(measure, at_scale, window, 1)
 
 
 def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
@@ -132,8 +137,8 @@ def matched_divergence(measure: Measure, p: Points, q: Points) -> Array:
     diagonal = xp.sum(move * move, axis=-1)
     moment = start + diagonal[..., :, None] + diagonal[..., None, :]
     smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
-    values = _over_scales(measure, at_scale, moment, smallest, 2, 0.0, p, q)
-    return xp.mean(values, axis=(-2, -1))
+    window = Window(moment, smallest, math.inf, slope=-mixed / 2)
+    return xp.mean(_over_scales(measure, at_scale, window, 2), axis=(-2, -1))
 
 
 def _matched_distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]:
@@ -167,7 +172,9 @@ def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         value = namespace(t).exp(_log_cross_affinity(t, p, q))
         return value, value
 
-    return _pair_over_scales(measure, at_scale, p, q, start_value=1.0)
+    window = _pair_window(p, q)
+    window = window._replace(slope=-window.moment, start_value=1.0)
+    return _over_scales(measure, at_scale, window, 2)
 
 
 def _plain(atoms: AnyAtoms) -> bool:
@@ -257,44 +264,54 @@ def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         return value, xp.exp(log_self) / 2 + xp.exp(log_cross)
 
     pointed = isinstance(p, Points) or isinstance(q, Points)
-    return _pair_over_scales(measure, from_point if pointed else between, p, q)
+    return _over_scales(measure, from_point if pointed else between, _pair_window(p, q), 2)
 
 
-def _pair_over_scales(
-    measure: Measure, g: AtScale, p: AnyAtoms, q: AnyAtoms, start_value: float = 0.0
-) -> Array:
+class Window(NamedTuple):
+    """What the engine has to know of g: where it bends, and how it starts at t = 0."""
+
+    moment: Array
+    smallest_variance: Array
+    tail_order: float
+    slope: Array
+    start_value: float = 0.0
+
+
+def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
+    """The window of a divergence: its slope is the squared distance of the means."""
     xp = namespace(p.reference)
-    gap = squared_distance(p.mean(), q.mean())
+    difference = mean_difference(p, q)
+    gap = xp.sum(difference * difference, axis=-1)
     moment = gap + spread(p) + spread(q)
     smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
     smallest = xp.broadcast_to(smallest, moment.shape)
-    return _over_scales(measure, g, moment, smallest, 2, start_value, p, q)
+    return Window(moment, smallest, min(tail_order(p), tail_order(q)), gap)
 
 
-def _over_scales(
-    measure: Measure,
-    g: AtScale,
-    moment: Array,
-    smallest: Array,
-    atom_axes: int,
-    start_value: float,
-    *atoms: AnyAtoms,
-) -> Array:
+def _over_scales(measure: Measure, g: AtScale, window: Window, atom_axes: int) -> Array:
     """g at the single scale of the Gaussian kernel, or integrated over scales."""
-    kernel, bandwidth = measure.kernel, measure.width(atom_axes)
+    kernel, bandwidth, moment = measure.kernel, measure.width(atom_axes), window.moment
     if isinstance(kernel, Gaussian):
         t = 1 / bandwidth / bandwidth
         if isinstance(t, float):
             t = constants([t], moment)
         t = namespace(moment).reshape(t, (1,) * (1 + moment.ndim - t.ndim) + tuple(t.shape))
         return g(t)[0][0]
-    if isinstance(kernel, ScaleMixture):
-        if isinstance(bandwidth, float):
-            bandwidth = constants([bandwidth], moment)
-        order = min(tail_order(a) for a in atoms)
-        decay = min(2.0, max(0.15, order / 2 - (kernel.card.homogeneous_degree or 0.0) / 2))
-        return integrate(kernel, g, moment, smallest, bandwidth, measure.rtol, start_value, decay)
-    raise no_closed_form(kernel, atoms[0], atoms[-1])
+    assert isinstance(kernel, ScaleMixture)
+    if isinstance(bandwidth, float):
+        bandwidth = constants([bandwidth], moment)
+    degree = kernel.card.homogeneous_degree or 0.0
+    return integrate(
+        kernel,
+        g,
+        moment,
+        window.smallest_variance,
+        bandwidth,
+        measure.rtol,
+        window.start_value,
+        decay=min(2.0, max(0.15, (window.tail_order - degree) / 2)),
+        slope=window.slope if window.tail_order > 6 else None,
+    )
 
 
 def _log_self_affinity(t: Array, p: AnyAtoms) -> Array:

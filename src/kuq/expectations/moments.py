@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kuq._array import Array, namespace
-from kuq.distributions.atoms import Points
+from kuq.distributions.atoms import Points, mean_difference
 from kuq.distributions.laws import Law, Stack
 
 
@@ -11,6 +11,14 @@ def centred_mean(law: Law, pivot: Array) -> Array:
     """mean − pivot, (lead…, d); the pivot goes first, so that an offset costs no digits."""
     shifted = _shift(law, pivot)
     return namespace(shifted).sum(law.atom_weights()[..., None] * shifted, axis=-2)
+
+
+def mean_gap(p: Law, q: Law) -> Array:
+    """mean(P) − mean(Q), (lead…, d), with one pivot for both."""
+    if p.count == q.count == 1:
+        return mean_difference(p.atoms, q.atoms)[..., 0, :]
+    pivot = p.atoms.mean()[..., 0, :]
+    return centred_mean(p, pivot) - centred_mean(q, pivot)
 
 
 def total_variance(law: Law) -> Array:
@@ -40,8 +48,8 @@ def pivot_of(stack: Stack) -> Array:
 def dispersion(stack: Stack) -> Array:
     """Σ w_i w_j ‖mean_i − mean_j‖² = 2 Σ w ‖mean − mean̄‖², in two passes."""
     xp = namespace(stack.reference)
-    pivot = pivot_of(stack)
-    means = xp.concat([centred_mean(group, pivot) for group in stack.groups], axis=0)
+    first = stack.groups[0].index(lambda a: a[:1, ...])
+    means = xp.concat([mean_gap(group, first) for group in stack.groups], axis=0)
     w = stack.member_weights()[:, None, None]
     gap = means - xp.sum(w * means, axis=0)
     gap = gap - xp.sum(w * gap, axis=0)  # what the first pass rounded off

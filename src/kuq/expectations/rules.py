@@ -58,8 +58,7 @@ def divergence(measure: Measure, p: Law, q: Law) -> Array:
         return by_sorting.divergence(p, q)
     if _by_moments(measure):
         xp = namespace(p.atoms.reference)
-        pivot = p.atoms.mean()[..., 0, :]
-        gap = moments.centred_mean(p, pivot) - moments.centred_mean(q, pivot)
+        gap = moments.mean_gap(p, q)
         return xp.sum(gap * gap, axis=-1)
     inner = (_inner_dispersion(measure, prepare(measure, law)) for law in (p, q))
     return _pair(measure, p, q, *inner)

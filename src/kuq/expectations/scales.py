@@ -6,7 +6,8 @@ analytic in a strip around the real axis, and the plain trapezoid rule converges
 
 Nodes lie on one grid n·step in v for all laws; only the integer at which the window starts
 follows the scale of the data. So the kernel enters by tables, made once in NumPy. Left of the
-window g = αt + βt² with α, β from its first two nodes; right of it g = a + c·t^(−1/2).
+window g = αt + βt² + γt³ with α from moments and β, γ from its first two nodes (for heavy tails,
+which have no α, g = αt + βt² from two nodes); right of it g = a + c·t^(−1/2).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +33,13 @@ _LONGEST_WINDOW = 250.0
 _TRACED_POSITIONS = (-160, 60)
 
 
+class _Left(NamedTuple):
+    """What is known of g at t = 0: its value and its slope."""
+
+    value: float
+    slope: Array | None
+
+
 @dataclass(frozen=True)
 class Tables:
     """A kernel's density on the grid n·step, for n from ``first`` on, and its tail sums."""
@@ -39,10 +47,11 @@ class Tables:
     first: int
     step: float
     weight: np.ndarray
-    #: Σ_{k<n} w_k e^{v_k − v_n}, and the same with the exponent zero, and doubled
-    below: np.ndarray
+    #: Σ_{k<n} w_k e^{j(v_k − v_n)} for j = 0, 1, 2, 3
     mass_below: np.ndarray
+    below: np.ndarray
     below_squared: np.ndarray
+    below_cubed: np.ndarray
     #: Σ_{k>n} w_k, and the same with w_k e^{−(v_k − v_n)/2}
     above: np.ndarray
     above_rooted: np.ndarray
@@ -61,13 +70,15 @@ def integrate(
     rtol: float,
     start_value: float = 0.0,
     decay: float = 2.0,
+    slope: Array | None = None,
 ) -> Array:
     """∫ w(v) g(t) dv with relative accuracy ``rtol``.
 
     ``second_moment`` E‖X−Y‖² places the window and ``smallest_variance`` tells where g has
     reached its limit; both have the lead shape of g. ``start_value`` is g(0), other than zero
-    only for bounded kernels. ``decay`` is lower for laws with heavy tails, whose g is a smaller
-    power of t at the left end.
+    only for bounded kernels, and ``slope`` is dg/dt at zero where it is known; reading it off
+    the nodes fails for laws of equal means, whose slope is zero. ``decay`` is lower for laws
+    with heavy tails, whose g is a smaller power of t at the left end.
     """
     xp = namespace(second_moment)
     kernel = kernel.shape()
@@ -91,7 +102,9 @@ def integrate(
     count = max(2, min(count, tables.support[1] - low + 1))
     skip = min(max(0, tables.support[0] - high), count - 2)
     position, count = position + skip, count - skip
-    return _sum_over_window(g, tables, position, count, bandwidth, rtol, start_value)
+    # With nodes skipped the window starts beyond small t, and nothing is left of it.
+    left = _Left(start_value, slope if skip == 0 else None)
+    return _sum_over_window(g, tables, position, count, bandwidth, rtol, left)
 
 
 def _sum_over_window(
@@ -101,7 +114,7 @@ def _sum_over_window(
     count: int,
     bandwidth: Array | None,
     rtol: float,
-    start_value: float,
+    left: _Left,
 ) -> Array:
     xp = namespace(position)
     traced = is_traced(position)
@@ -116,11 +129,9 @@ def _sum_over_window(
         v = tables.step * nodes
         t = xp.exp(v) if bandwidth is None else xp.exp(v) / bandwidth / bandwidth
         value, rest = g(t)
-        part = xp.sum(_look_up(tables.weight, tables, nodes) * value, axis=0)
         if total is None:
-            total = part + _left_tail(tables, nodes[0], value[0], value[1], start_value)
-        else:
-            total = total + part
+            total = _left_tail(tables, nodes, t, value, left)
+        total = total + xp.sum(_look_up(tables.weight, tables, nodes) * value, axis=0)
         done += size
         last = nodes[-1]
         previous = value[-2] if size > 1 else before
@@ -134,13 +145,23 @@ def _sum_over_window(
     return total + _right_tail(tables, last, previous, before)
 
 
-def _left_tail(tables: Tables, first: Array, g0: Array, g1: Array, start: float) -> Array:
-    g0, g1 = g0 - start, g1 - start
+def _left_tail(tables: Tables, nodes: Array, t: Array, g: Array, left: _Left) -> Array:
+    """Σ w g over the nodes before the window."""
+    linear, squared, cubed, mass = (
+        _look_up(table, tables, nodes[0])
+        for table in (tables.below, tables.below_squared, tables.below_cubed, tables.mass_below)
+    )
     ratio = math.exp(tables.step)
-    beta = (g1 - ratio * g0) / (ratio * ratio - ratio)
-    linear = _look_up(tables.below, tables, first)
-    tail = (g0 - beta) * linear + beta * _look_up(tables.below_squared, tables, first)
-    return tail + start * _look_up(tables.mass_below, tables, first) if start else tail
+    g0, g1 = g[0] - left.value, g[1] - left.value
+    if left.slope is None:
+        beta = (g1 - ratio * g0) / (ratio * ratio - ratio)
+        tail = (g0 - beta) * linear + beta * squared
+    else:
+        first = left.slope * t[0]
+        y0, y1 = g0 - first, (g1 - ratio * first) / (ratio * ratio)
+        gamma = (y1 - y0) / (ratio - 1)
+        tail = first * linear + (y0 - gamma) * squared + gamma * cubed
+    return tail + left.value * mass if left.value else tail
 
 
 def _right_tail(tables: Tables, last: Array, previous: Array, final: Array) -> Array:
@@ -190,8 +211,9 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     v = n * step
     with np.errstate(over="ignore", under="ignore"):
         weight = step * np.exp(kernel.log_density(v))
-    below = _running(weight, math.exp(-step))
-    below_squared = _running(weight, math.exp(-2 * step))
+    mass_below, below, below_squared, below_cubed = (
+        _running(weight, math.exp(-power * step)) for power in range(4)
+    )
     above = _running(weight[::-1], 1.0)[::-1].copy()
     above_rooted = _running(weight[::-1], math.exp(-step / 2))[::-1].copy()
     visible = np.flatnonzero(weight > 0)
@@ -201,14 +223,14 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     slope = np.diff(np.log(weight[visible])) / step
     bent = np.flatnonzero(np.abs(slope - slope[-1]) > 0.1)
     knee = int(n[visible[bent[-1]]]) if bent.size else support[0]
-    mass_below = _running(weight, 1.0)
     return Tables(
         low - margin,
         step,
         weight,
-        below,
         mass_below,
+        below,
         below_squared,
+        below_cubed,
         above,
         above_rooted,
         support,
