@@ -187,6 +187,18 @@ def test_draws_open_the_pairs_without_a_route(name, kernel):
     assert a == pytest.approx(kernel_values("low-rank", name, kernel)[0].mean(), rel=0.1)
 
 
+@laws
+def test_moments_in_three_dimensions(name):
+    """mean() and variance() against draws; their sum is the entropy of the squared error."""
+    law, x = build(name, 0, (3,)), np.concatenate(draws(name, 0))
+    mean, variance = np.asarray(law.mean()), np.asarray(law.variance())
+    for j in range(3):
+        assert z_value(float(mean[j]), x[:, j]) < 5
+        assert z_value(float(variance[j]), (x[:, j] - mean[j]) ** 2) < 5
+    h = kuq.entropy(law, kuq.SquaredError(), unbiased=False)
+    assert float(h) == pytest.approx(variance.sum(), rel=1e-8)
+
+
 @kernels
 @pytest.mark.parametrize("event", [(1,), (2,)])
 def test_evidential_laws_against_drawn_members(kernel, event):

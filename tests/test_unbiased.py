@@ -95,6 +95,24 @@ def test_entropies_divergences_and_scores(kernel, n, m):
     assert s.mean() == pytest.approx(cross - a / 2 - diagonal / 2, rel=1e-10)
 
 
+@kernels
+@pytest.mark.parametrize("unbiased", [True, "samples"])
+def test_mixtures_of_drawn_members(kernel, unbiased):
+    """The mixture of an ensemble: draws of one member are correlated, those of two are not."""
+    score, weights, outcome = kernel.build(1.0), np.array([0.3, 0.7]), np.array([0.4, -0.2])
+    rows = itertools.product(draws_of(PLACES[0], 3), draws_of(PLACES[1], 2))
+    x, y = (np.array(column) for column in zip(*rows, strict=True))
+    prediction = kuq.Ensemble([kuq.Samples(x, 1), kuq.Samples(y, 1)], weights=weights)
+    a = np.array([[mean_kernel(kernel, p, q) for q in PLACES] for p in PLACES])
+    inside = weights @ a @ weights
+    diagonal = float(kernel.k(outcome, outcome))
+    h = kuq.entropy(prediction, score, unbiased=unbiased)
+    np.testing.assert_allclose(h.mean(), (inside - diagonal) / 2, rtol=1e-10)
+    cross = weights @ [float(kernel.k(p, outcome).mean()) for p in PLACES]
+    s = kuq.score(prediction, outcome, score, unbiased=unbiased)
+    np.testing.assert_allclose(s.mean(), cross - inside / 2 - diagonal / 2, rtol=1e-10)
+
+
 # Normal members and normal draws: μ ~ N(0, τ²), X | μ ~ N(μ, σ²).
 
 SIGMA, TAU, REPEATS = 0.8, 0.6, 800
