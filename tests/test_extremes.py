@@ -99,10 +99,13 @@ def test_scales_from_tiny_to_huge_at_one_bandwidth(kernel):
     """The bandwidth stays one, so this is also every ratio of scale to bandwidth."""
     rows = [r for r in SCALED if kernel.name != "squared" or r[0] != r[2]]
     p, q = pairs_of(rows)
-    d = kuq.divergence(p, q, kernel.build(1.0))
-    rtol = tolerance(kernel)
-    np.testing.assert_allclose(d, references(expectation(kernel), rows), rtol=rtol)
-    e = expectation(kernel)
+    rtol, e = tolerance(kernel), expectation(kernel)
+    wanted = references(e, rows)
+    np.testing.assert_allclose(kuq.divergence(p, q, kernel.build(1.0)), wanted, rtol=rtol)
+    alone = [
+        kuq.divergence(kuq.Normal(*r[:2]), kuq.Normal(*r[2:]), kernel.build(1.0)) for r in rows
+    ]
+    np.testing.assert_allclose(alone, wanted, rtol=rtol)
     zero = e(0, mpf(0))
     h = [(e(0, 2 * exact(s) ** 2) - zero) / 2 for s in p.scale]
     np.testing.assert_allclose(kuq.entropy(p, kernel.build(1.0)), floats(h), rtol=rtol)
@@ -165,6 +168,8 @@ def test_extreme_bandwidths(make, reference):
         d = kuq.divergence(kuq.Normal(0 * one, one), kuq.Normal(q[0] * one, q[1]), make(width))
         wanted = [hp.divergence(lambda x, v, g=g: reference(x, v, exact(g)), p, q) for g in WIDTHS]
         np.testing.assert_allclose(d, floats(wanted), rtol=1e-8, err_msg=str(q))
+        alone = [kuq.divergence(kuq.Normal(*p), kuq.Normal(*q), make(g)) for g in WIDTHS]
+        np.testing.assert_allclose(alone, floats(wanted), rtol=1e-8, err_msg=str(q))
 
 
 FAR = [
@@ -172,6 +177,21 @@ FAR = [
     for gap in (10.0, 1e3, 1e6, 1e9)
     for s, t in ((1.0, 2.0), (1e-6, 1.0), (0.0, 1.0), (0.0, 0.0), (1e-12, 1e-9))
 ]
+
+
+@with_closed_form
+@pytest.mark.parametrize("gap", [0.0, 1e-6, 1.0])
+def test_a_point_mass_against_normals_of_all_scales(kernel, gap):
+    rows = [(0.0, 0.0, gap * c, c) for c in SCALES]
+    if kernel.name == "squared" and gap == 0:
+        return
+    wanted = references(expectation(kernel), rows)
+    for point in (kuq.Point(0.0), kuq.Normal(0.0, 0.0)):
+        d = [kuq.divergence(point, kuq.Normal(*r[2:]), kernel.build(1.0)) for r in rows]
+        np.testing.assert_allclose(d, wanted, rtol=tolerance(kernel))
+    y = np.zeros(len(rows))
+    s = kuq.score(pairs_of(rows)[1], y, kernel.build(1.0))
+    np.testing.assert_allclose(s, wanted, rtol=tolerance(kernel))
 
 
 @with_closed_form

@@ -193,8 +193,10 @@ def _promote(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> tuple[AnyAtoms, AnyA
     kinds = {type(p), type(q)} - {Points}
     if not has_route(measure.kernel, kinds):
         raise no_closed_form(measure.kernel, p, q)
-    if len(kinds) == 1 and Points in {type(p), type(q)}:
+    if kinds == {LowRanks} and Points in {type(p), type(q)}:
         return p, q
+    if kinds == {Normals}:
+        return to_normals(p), to_normals(q)
     if LowRanks in kinds:
         rank = max(a.factor.shape[-1] for a in (p, q) if isinstance(a, LowRanks))
         return to_low_ranks(p, rank), to_low_ranks(q, rank)
@@ -333,13 +335,10 @@ def _overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> overlap.Overlap:
 
 
 def _point_overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> tuple[Array, Array]:
+    """Low-rank normals against points, without a factorisation for every point."""
     if isinstance(p, Points):
         p, q = q, p
-    if isinstance(p, Normals):
-        return normal.point_overlap(t, p, q)
-    if isinstance(p, LowRanks):
-        return low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
-    return mixture.point_overlap(t, p, q)
+    return low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
 
 
 def _log_cross_affinity(t: Array, p: AnyAtoms, q: AnyAtoms) -> Array:

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from kuq._array import Array, namespace
-from kuq.distributions.atoms import Points, Products
+from kuq.distributions.atoms import Products
 from kuq.expectations.overlap import Overlap
 
 
@@ -50,17 +50,6 @@ def overlap(t: Array, p: Products, q: Products) -> Overlap:
         gap=xp.sum(gap, axis=-1) / 2,
         tilt=xp.sum(xp.atanh(ratio), axis=-1),
     )
-
-
-def point_overlap(t: Array, p: Products, q: Points) -> tuple[Array, Array]:
-    xp = namespace(t)
-    wide = t[..., None, None]
-    delta = q.value[..., None] - p.loc
-    variance = p.scale * p.scale
-    c = 1 + 2 * wide * variance
-    x = -xp.log1p(2 * wide * variance) / 2 - wide * delta * delta / c
-    cross = xp.sum(_log_of_mean(xp.sum(p.weights * xp.expm1(x), axis=-1)), axis=-1)
-    return log_self_affinity(t, p), cross
 
 
 def _coordinates(t: Array, p: Products, q: Products) -> _Coordinate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kuq._array import Array, namespace
-from kuq.distributions.atoms import Normals, Points
+from kuq.distributions.atoms import Normals
 from kuq.expectations.overlap import Overlap
 
 
@@ -29,15 +29,3 @@ def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
         gap=-xp.sum(xp.log1p(-bounded * bounded), axis=-1) / 4,
         tilt=xp.sum(xp.atanh(bounded), axis=-1) / 2,
     )
-
-
-def point_overlap(t: Array, p: Normals, q: Points) -> tuple[Array, Array]:
-    """Logarithms of φ(P, P) and of φ(P, Q) for a point mass Q."""
-    xp = namespace(t)
-    delta = q.value - p.loc
-    wide = t[..., None]
-    c = 1 + 2 * wide * p.scale * p.scale
-    log_cross = -xp.sum(
-        xp.log1p(2 * wide * p.scale * p.scale) / 2 + wide * delta * delta / c, axis=-1
-    )
-    return log_self_affinity(t, p), log_cross

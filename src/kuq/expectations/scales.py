@@ -216,9 +216,7 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     )
     above = _running(weight[::-1], 1.0)[::-1].copy()
     above_rooted = _running(weight[::-1], math.exp(-step / 2))[::-1].copy()
-    visible = np.flatnonzero(weight > 0)
-    if above[0] < 2:  # a bounded kernel: its mass is finite
-        visible = np.flatnonzero(np.minimum(above, below + weight) > 1e-18)
+    visible = np.flatnonzero(weight > 1e-290)
     support = (int(n[visible[0]]), int(n[visible[-1]]))
     slope = np.diff(np.log(weight[visible])) / step
     bent = np.flatnonzero(np.abs(slope - slope[-1]) > 0.1)
