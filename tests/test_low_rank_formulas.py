@@ -217,7 +217,8 @@ def test_self_affinity_and_points(d: int, r: int) -> None:
     values = np.concatenate([[loc], [loc + 1e-6], draw(11, 4, d)[1]])
     nodes = np.asarray([1e-12, 1e-3, 1.0, 1e3])
     affinity = log_self_affinity(nodes, factor, diag)
-    log_p, log_cross = point_overlap(nodes[:, None], loc[None], factor[None], diag[None], values)
+    parts = point_overlap(nodes[:, None], loc[None], factor[None], diag[None], values)
+    log_p, log_cross = parts[0], parts[2] - parts[3]
     assert log_p.shape == (4, 1)
     assert log_cross.shape == (4, len(values))
     for k, t in enumerate(nodes):
@@ -228,7 +229,22 @@ def test_self_affinity_and_points(d: int, r: int) -> None:
             assert relative_error(log_cross[k, n], point_reference(t, law, value)) < 1e-13
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e-6, 1.5e-6, 4e-6, 1e-3, 1.0])
+def test_the_gap_to_a_point_keeps_its_digits(scale: float) -> None:
+    """The gap is of second order in t times the variances, where logarithms are of first."""
+    loc, factor, diag = draw(14, 6, 2)
+    node = scale / float(np.sum(diag) + np.sum(factor**2))
+    point = (loc, np.zeros_like(factor), np.zeros_like(diag))
+    truth = overlap_reference(node, (loc, factor, diag, *point))[4]
+    gap = point_overlap(np.asarray([node]), loc, factor, diag, loc)[4]
+    assert relative_error(gap[0], truth) < 5e-10
+
+
 # Shapes.
+
+
+def log_cross_affinity(parts: tuple[np.ndarray, ...]) -> np.ndarray:
+    return parts[2] - parts[3]
 
 
 def test_lead_axes_broadcast() -> None:
@@ -239,7 +255,7 @@ def test_lead_axes_broadcast() -> None:
     parts = overlap(nodes[:, None, None], *left, *right)
     values = np.random.default_rng(0).normal(size=(3, 6, 5))
     law = (x[:, None] for x in (loc, factor, diag))
-    cross = point_overlap(nodes[:, None, None], *law, values)[1]
+    cross = log_cross_affinity(point_overlap(nodes[:, None, None], *law, values))
     assert cross.shape == (4, 3, 6)
     for i, p in enumerate(laws):
         for j, q in enumerate(laws):
@@ -247,7 +263,7 @@ def test_lead_axes_broadcast() -> None:
                 assert whole.shape == (4, 3, 3)
                 np.testing.assert_allclose(whole[:, i, j], single, rtol=1e-12, atol=1e-15)
         for n in range(6):
-            single = point_overlap(nodes, *p, values[i, n])[1]
+            single = log_cross_affinity(point_overlap(nodes, *p, values[i, n]))
             np.testing.assert_allclose(cross[:, i, n], single, rtol=1e-12)
 
 
@@ -281,8 +297,7 @@ def integrand(record: dict[str, Any], t: np.ndarray) -> np.ndarray:
     if quantity == "divergence":
         return divergence(overlap(t, *arrays(params["p"]), *arrays(params["q"])))
     if quantity == "score":
-        log_p, log_cross = point_overlap(t, *arrays(params["p"]), np.asarray(params["y"]))
-        return np.expm1(log_p) / 2 - np.expm1(log_cross)
+        return divergence(point_overlap(t, *arrays(params["p"]), np.asarray(params["y"])))
     laws = [arrays(law) for law in params["members"]]
     return np.mean([divergence(overlap(t, *p, *q)) for p in laws for q in laws], axis=0)
 

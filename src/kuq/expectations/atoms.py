@@ -260,13 +260,7 @@ def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
         return overlap.divergence(o), rest
 
-    def from_point(t: Array) -> tuple[Array, Array]:
-        log_self, log_cross = _point_overlap(t, p, q)
-        value = overlap.divergence_from_point(log_self, log_cross)
-        return value, xp.exp(log_self) / 2 + xp.exp(log_cross)
-
-    pointed = isinstance(p, Points) or isinstance(q, Points)
-    return _over_scales(measure, from_point if pointed else between, _pair_window(p, q), 2)
+    return _over_scales(measure, between, _pair_window(p, q), 2)
 
 
 class Window(NamedTuple):
@@ -327,22 +321,16 @@ def _log_self_affinity(t: Array, p: AnyAtoms) -> Array:
 def _overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> overlap.Overlap:
     if isinstance(p, Normals):
         return normal.overlap(t, p, q)
-    if isinstance(p, LowRanks):
-        return overlap.Overlap(
-            *low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag)
-        )
-    return mixture.overlap(t, p, q)
-
-
-def _point_overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> tuple[Array, Array]:
-    """Low-rank normals against points, without a factorisation for every point."""
+    if isinstance(p, Products):
+        return mixture.overlap(t, p, q)
+    # A point needs no factorisation of its own, and D is symmetric.
     if isinstance(p, Points):
         p, q = q, p
-    return low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
+    if isinstance(q, Points):
+        return overlap.Overlap(*low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value))
+    return overlap.Overlap(*low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag))
 
 
 def _log_cross_affinity(t: Array, p: AnyAtoms, q: AnyAtoms) -> Array:
-    if isinstance(p, Points) or isinstance(q, Points):
-        return _point_overlap(t, p, q)[1]
     o = _overlap(t, p, q)
     return o.log_c - o.shift

@@ -43,9 +43,3 @@ def divergence(o: Overlap) -> Array:
     near = xp.exp(o.log_c) * (xp.expm1(gap) * xp.cosh(tilt) + 2 * half * half - xp.expm1(-o.shift))
     far = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 - xp.exp(o.log_c - o.shift)
     return xp.where(close, near, far)
-
-
-def divergence_from_point(log_self: Array, log_cross: Array) -> Array:
-    """The same where Q is a point mass, so that φ(Q, Q) = 1."""
-    xp = namespace(log_self)
-    return xp.expm1(log_self) / 2 - xp.expm1(log_cross)
