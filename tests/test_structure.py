@@ -12,7 +12,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 #: Every layer may import from itself and from those before it.
 LAYERS = (
     {"errors"},
-    {"_array"},
+    {"_array", "_compiled"},
+    {"_numba"},
     {"kernels"},
     {"distributions"},
     {"expectations"},

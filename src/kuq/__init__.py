@@ -1,6 +1,7 @@
 """kuq: how uncertain each prediction is, and why, under any kernel score."""
 
 from kuq._array import checks
+from kuq._compiled import compiled
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -74,6 +75,7 @@ __all__ = [
     "StudentT",
     "Uncertainty",
     "checks",
+    "compiled",
     "decompose",
     "divergence",
     "entropy",

@@ -154,6 +154,13 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
     return pairs * atoms_each**2 * size * nodes
 
 
+def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:
+    """H of every member, (M, n), and the dispersion of the members, (n,)."""
+    xp = namespace(stack.reference)
+    entropies = [entropy(measure, group) for group in stack.groups]
+    return xp.concat(entropies, axis=0), dispersion(measure, stack)
+
+
 def dispersion(measure: Measure, stack: Stack) -> Array:
     """Σ w_i w_j D(P_i, P_j) over the members, (n,)."""
     if _by_moments(measure):

@@ -17,6 +17,7 @@ from kuq.scores import evidential_score
 from kuq.scores.kernel_score import (
     finish,
     infinite_without_moments,
+    member_entropies,
     member_statistics,
     over_tiles,
     term_method,
@@ -77,7 +78,7 @@ def _decompose_term(
     (v,) = views(term, options, prediction)
 
     def compute(measure: Measure, stack: Stack) -> list[Array]:
-        h, b, spread = member_statistics(measure, stack, options, disperse=True)
+        h, b, spread = member_statistics(measure, stack, options)
         xp = namespace(h)
         w = stack.member_weights()[:, None]
         aleatoric = xp.sum(w * (h + b), axis=0)
@@ -98,7 +99,7 @@ def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
         (v,) = views(term, options, p)
 
         def compute(measure: Measure, stack: Stack) -> list[Array]:
-            h, b, spread = member_statistics(measure, stack, options, disperse=True)
+            h, b, spread = member_statistics(measure, stack, options)
             xp = namespace(h)
             w = stack.member_weights()[:, None]
             return [xp.sum(w * h, axis=0) + spread / 2 + xp.sum(w * w * b, axis=0)]
@@ -122,7 +123,7 @@ def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -
                 if stack.member_count > 1:
                     value = value - rules.dispersion(measure, stack) / 2
                 if any(group.drawn for group in stack.groups):
-                    _, b = member_statistics(measure, stack, options, disperse=False)
+                    _, b = member_entropies(measure, stack, options)
                     w = stack.member_weights()[:, None]
                     value = value - xp.sum(w * w * b, axis=0)
             return [infinite_without_moments(value, measure, left, right)]
@@ -168,7 +169,7 @@ def _matrix_term(prediction: Ensemble, term: Term, options: Options) -> tuple[Ar
     (v,) = views(term, options, prediction)
 
     def compute(measure: Measure, stack: Stack) -> list[Array]:
-        h, b = member_statistics(measure, stack, options, disperse=False)
+        h, b = member_entropies(measure, stack, options)
         matrix = rules.divergence_matrix(measure, stack)
         off = 1 - identity(stack.member_count, h)
         matrix = matrix - off[..., None] * (b[:, None, :] + b[None, :, :])

@@ -99,23 +99,32 @@ def bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
 
 
 def member_statistics(
-    measure: Measure, stack: Stack, options: Options, disperse: bool
-) -> list[Array]:
+    measure: Measure, stack: Stack, options: Options
+) -> tuple[Array, Array, Array]:
     """H_V and its bias for every member, (M, n) each, and the dispersion (n,)."""
+    entropies, spread = rules.statistics(measure, stack)
+    if stack.member_count > 1:
+        spread = _infinite_beyond(spread, lowest_tail(stack), _growth(measure))
+    return *_with_bias(measure, stack, entropies, options), spread
+
+
+def member_entropies(measure: Measure, stack: Stack, options: Options) -> tuple[Array, Array]:
+    """The same without the dispersion."""
     xp = namespace(stack.reference)
-    degree = _growth(measure)
-    entropies, biases = [], []
-    for group in stack.groups:
-        h = rules.entropy(measure, group)
-        entropies.append(_infinite_beyond(h, group.tail, degree))
+    entropies = xp.concat([rules.entropy(measure, group) for group in stack.groups], axis=0)
+    return _with_bias(measure, stack, entropies, options)
+
+
+def _with_bias(
+    measure: Measure, stack: Stack, entropies: Array, options: Options
+) -> tuple[Array, Array]:
+    xp = namespace(entropies)
+    known, biases = [], []
+    for start, group in stack.offsets():
+        h = entropies[start : start + group.atoms.lead[0], ...]
+        known.append(_infinite_beyond(h, group.tail, _growth(measure)))
         biases.append(bias(group, h, options.unbiased_samples))
-    parts = [xp.concat(entropies, axis=0), xp.concat(biases, axis=0)]
-    if disperse:
-        spread = rules.dispersion(measure, stack)
-        if stack.member_count > 1:
-            spread = _infinite_beyond(spread, lowest_tail(stack), degree)
-        parts.append(spread)
-    return parts
+    return xp.concat(known, axis=0), xp.concat(biases, axis=0)
 
 
 def lowest_tail(*stacks: Stack) -> Array | None:
