@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 import scipy.special
 
@@ -58,6 +59,8 @@ def is_array(value: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace of arrays that are known to belong together."""
+    if type(arrays[0]) is np.ndarray:  # the common case, without a search through libraries
+        return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 
 
@@ -207,6 +210,25 @@ def safe_ratio(a: Array, b: Array) -> Array:
     zero = b <= 0
     ratio = a / xp.where(zero, xp.ones_like(b), b)
     return xp.where(zero, xp.zeros_like(ratio), ratio)
+
+
+def sum_log1p(x: Array) -> Array:
+    """Σ log(1 + x) over the last axis, relatively accurate for small x; −0.95 ≤ x < 1e38.
+
+    Logarithms of products of several factors instead of one for each: (1+x)(1+y) − 1 is
+    x + y + xy, which keeps the digits of small x.
+    """
+    xp = namespace(x)
+    rest = []
+    for _ in range(3 if epsilon(x) < 1e-10 else 1):  # so many doublings fit the range of floats
+        half = x.shape[-1] // 2
+        if half == 0:
+            break
+        if x.shape[-1] % 2:
+            rest.append(x[..., -1:])
+        left, right = x[..., :half], x[..., half : 2 * half]
+        x = left + right + left * right
+    return sum((xp.sum(xp.log1p(part), axis=-1) for part in rest), xp.sum(xp.log1p(x), axis=-1))
 
 
 def power_of_two(x: Array) -> Array:

@@ -6,6 +6,7 @@ for some kinds one more axis. Atoms know nothing of kernels.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -24,8 +25,10 @@ class Atoms(ABC):
 
     def map(self, change: Callable[[Array, int], Array]) -> Self:
         """Change every array; the second argument counts its axes from the event axis on."""
-        fields = {n: change(getattr(self, n), 1 + more) for n, more in self.extra.items()}
-        return dataclasses.replace(self, **fields)
+        new = copy.copy(self)
+        for name, more in self.extra.items():
+            object.__setattr__(new, name, change(getattr(self, name), 1 + more))
+        return new
 
     @property
     def reference(self) -> Array:
@@ -66,8 +69,7 @@ class Atoms(ABC):
 
     def expand(self, axis_after_lead: int) -> Self:
         """Insert an axis of size one before or after the atom axis, to pair atoms."""
-        xp = namespace(self.reference)
-        return self.map(lambda a, k: xp.expand_dims(a, axis=a.ndim - k - axis_after_lead))
+        return self.map(lambda a, k: a[(..., None, *(slice(None),) * (k + axis_after_lead))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ class Law:
         weights = None if self.weights is None else key(self.weights)
         tail = None if self.tail is None else key(self.tail)
         atoms = self.atoms.map(lambda a, _: key(a))
-        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+        return Law(atoms, weights, self.drawn, self.method, tail)
 
     def widened(self) -> Law:
         """The same with more digits, see :func:`kuq._array.widen`."""

@@ -26,7 +26,7 @@ from kuq.distributions.atoms import (
     to_products,
 )
 from kuq.errors import NoClosedFormError
-from kuq.expectations import low_rank, mixture, normal, overlap, scalar
+from kuq.expectations import expansion, low_rank, mixture, normal, overlap, scalar
 from kuq.expectations.scales import AtScale, integrate
 from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
@@ -70,9 +70,14 @@ class Measure:
         return isinstance(kernel, Laplace) or (isinstance(kernel, Energy) and kernel.beta == 1)
 
     @property
+    def many_scales(self) -> bool:
+        """Whether atoms that are not points are integrated over scales."""
+        return isinstance(self.kernel, ScaleMixture)
+
+    @property
     def method(self) -> str:
         """How atoms that are not points are integrated, in more than one dimension."""
-        return "quadrature" if isinstance(self.kernel, ScaleMixture) else "exact"
+        return "quadrature" if self.many_scales else "exact"
 
 
 def entropy(measure: Measure, p: AnyAtoms) -> Array:
@@ -91,12 +96,16 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
     if not has_route(kernel, {type(p)}):
         raise no_closed_form(kernel, p, p)
 
+    log_affinity = _self_affinities(measure, p)
+
     def at_scale(t: Array) -> tuple[Array, Array]:
-        log_self = _log_self_affinity(t, p)
+        log_self = log_affinity(t)
         return overlap.entropy(log_self), xp.exp(log_self) / 2
 
     moment = 2 * spread(p)
-    window = Window(moment, p.smallest_variance(), tail_order(p), slope=moment / 2)
+    window = Window(
+        moment, p.smallest_variance(), tail_order(p), moment / 2, cautious=isinstance(p, Products)
+    )
     return _over_scales(measure, at_scale, window, 1)
 
 
@@ -168,8 +177,11 @@ def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     if p.mean().shape[-1] == 1 and isinstance(measure.kernel, Laplace) and _plain(p) and _plain(q):
         return _laplace_affinity(measure, to_normals(p), to_normals(q))
 
+    overlap_at = _overlaps(measure, p, q)
+
     def at_scale(t: Array) -> tuple[Array, Array]:
-        value = namespace(t).exp(_log_cross_affinity(t, p, q))
+        o = overlap_at(t)
+        value = namespace(t).exp(o.log_c - o.shift)
         return value, value
 
     window = _pair_window(p, q)
@@ -254,9 +266,10 @@ def _laplace_affinity(measure: Measure, p: Normals, q: Normals) -> Array:
 
 def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     xp = namespace(p.reference)
+    overlap_at = _overlaps(measure, p, q)
 
     def between(t: Array) -> tuple[Array, Array]:
-        o = _overlap(t, p, q)
+        o = overlap_at(t)
         rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
         return overlap.divergence(o), rest
 
@@ -271,6 +284,7 @@ class Window(NamedTuple):
     tail_order: float
     slope: Array
     start_value: float = 0.0
+    cautious: bool = False
 
 
 def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
@@ -281,7 +295,8 @@ def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
     moment = gap + spread(p) + spread(q)
     smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
     smallest = xp.broadcast_to(smallest, moment.shape)
-    return Window(moment, smallest, min(tail_order(p), tail_order(q)), gap)
+    order = min(tail_order(p), tail_order(q))
+    return Window(moment, smallest, order, gap, cautious=isinstance(p, Products))
 
 
 def _over_scales(measure: Measure, g: AtScale, window: Window, atom_axes: int) -> Array:
@@ -307,30 +322,62 @@ def _over_scales(measure: Measure, g: AtScale, window: Window, atom_axes: int) -
         window.start_value,
         decay=min(2.0, max(0.15, (window.tail_order - degree) / 2)),
         slope=window.slope if window.tail_order > 6 else None,
+        cautious=window.cautious,
     )
 
 
-def _log_self_affinity(t: Array, p: AnyAtoms) -> Array:
+def _self_affinities(measure: Measure, p: AnyAtoms) -> Callable[[Array], Array]:
+    """log φ(P, P) as a function of the scale."""
     if isinstance(p, Normals):
-        return normal.log_self_affinity(t, p)
+        count = _expansion_terms(measure, p)
+        if count is not None:
+            return expansion.self_affinity(p, count, measure.rtol).at
+        return _few_nodes_at_once(measure, lambda t: normal.log_self_affinity(t, p), p)
     if isinstance(p, LowRanks):
-        return low_rank.log_self_affinity(t, p.factor, p.diag)
-    return mixture.log_self_affinity(t, p)
+        return lambda t: low_rank.log_self_affinity(t, p.factor, p.diag)
+    return _few_nodes_at_once(measure, lambda t: mixture.log_self_affinity(t, p), p)
 
 
-def _overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> overlap.Overlap:
+def _overlaps(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Callable[[Array], overlap.Overlap]:
+    """The overlap as a function of the scale."""
     if isinstance(p, Normals):
-        return normal.overlap(t, p, q)
+        count = _expansion_terms(measure, p, q)
+        if count is not None:
+            return expansion.Expansion.of(p, q, count, measure.rtol).overlap
+        return _few_nodes_at_once(measure, lambda t: normal.overlap(t, p, q), p, q)
     if isinstance(p, Products):
-        return mixture.overlap(t, p, q)
+        return _few_nodes_at_once(measure, lambda t: mixture.overlap(t, p, q), p, q)
     # A point needs no factorisation of its own, and D is symmetric.
     if isinstance(p, Points):
         p, q = q, p
     if isinstance(q, Points):
-        return overlap.Overlap(*low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value))
-    return overlap.Overlap(*low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag))
+        return lambda t: overlap.Overlap(
+            *low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
+        )
+    return lambda t: overlap.Overlap(
+        *low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag)
+    )
 
 
-def _log_cross_affinity(t: Array, p: AnyAtoms, q: AnyAtoms) -> Array:
-    o = _overlap(t, p, q)
-    return o.log_c - o.shift
+def _few_nodes_at_once(
+    measure: Measure, function: Callable[[Array], Any], *laws: AnyAtoms
+) -> Callable[[Array], Any]:
+    """A function of scales whose temporaries have the event's size, in pieces of the scales."""
+    size = max(law.size for law in laws)
+
+    def whole(t: Array) -> Any:
+        xp = namespace(t)
+        parts = pieces(t.shape[0], size * math.prod(t.shape[1:]), measure.budget, t)
+        values = [function(t[part]) for part in parts]
+        if len(values) == 1:
+            return values[0]
+        if isinstance(values[0], overlap.Overlap):
+            return overlap.Overlap(*map(xp.concat, zip(*values, strict=True)))
+        return xp.concat(values)
+
+    return whole
+
+
+def _expansion_terms(measure: Measure, *laws: Normals) -> int | None:
+    """Power series pay where many scales are needed."""
+    return expansion.terms(measure.rtol, *laws) if measure.many_scales else None

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kuq._array import Array, is_traced, namespace
-from kuq.distributions.atoms import Normals, Points, Products
+from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import atoms, moments
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.atoms import Measure
+from kuq.expectations.scales import BLOCK
 from kuq.expectations.tiles import PairBlock, member_pairs, pieces
-from kuq.kernels.base import Radial, ScaleMixture
+from kuq.kernels.base import Radial
 from kuq.kernels.energy import Energy
 from kuq.kernels.squared_error import SquaredError
 
@@ -69,7 +70,10 @@ def _pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> A
 
     The sums over atoms cancel for laws that are close; matched atoms do not.
     """
-    cross = _cross(measure, prepare(measure, p), prepare(measure, q))
+    left, right = prepare(measure, p), prepare(measure, q)
+    if left.count == right.count == 1:
+        return atoms.divergence(measure, left.atoms, right.atoms)[..., 0, 0]
+    cross = _cross(measure, left, right)
     value = cross - inner_p / 2 - inner_q / 2
     if _are_matched_draws(measure, p, q):
         return atoms.repaired(value, cross, lambda: _matched_draws(measure, p, q), 1e-6)
@@ -121,10 +125,9 @@ def _cross(measure: Measure, p: Law, q: Law) -> Array:
 
 
 def node_cost(measure: Measure, p: Law, q: Law) -> int:
-    """How many scales are evaluated at once."""
-    points = isinstance(p.atoms, Points) and isinstance(q.atoms, Points)
-    closed = measure.closed_in_one_dimension and p.dimension == 1
-    return 12 if isinstance(measure.kernel, ScaleMixture) and not (points or closed) else 1
+    """How many scales are evaluated at once: low-rank normals share work between them."""
+    together = any(isinstance(law.atoms, LowRanks) for law in (p, q))
+    return BLOCK if together and measure.many_scales else 1
 
 
 def item_cost(measure: Measure, *stacks: Stack) -> int:
@@ -150,8 +153,9 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
     heads = [prepare(measure, group.head()) for group in stack.groups]
     atoms_each = max(head.count for head in heads)
     nodes = max(node_cost(measure, head, head) for head in heads)
-    pairs = max(1, members * (members - 1) // 2)
-    return pairs * atoms_each**2 * size * nodes
+    # Two pairs at a time fill a piece; all members together are touched by few operations.
+    together = min(2, max(1, members - 1))
+    return max(together * atoms_each**2 * size * nodes, draws * size // 8)
 
 
 def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:
@@ -172,7 +176,7 @@ def dispersion(measure: Measure, stack: Stack) -> Array:
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     for block, values in pair_divergences(measure, stack):
         w_i, w_j = block.pick(w)
-        total = total + 2 * xp.sum((w_i * w_j)[:, None] * values, axis=0)
+        total = total + (2 * w_i * w_j) @ values
     return total
 
 
@@ -242,7 +246,7 @@ def divergence_matrix(measure: Measure, stack: Stack) -> Array:
     n = stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
     for block, values in pair_divergences(measure, stack):
-        for k, (i, j) in enumerate(zip(block.rows, block.columns, strict=True)):
+        for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
             rows[int(i), int(j)] = values[k, ...]
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]

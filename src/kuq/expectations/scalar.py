@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kuq._array import Array, erf, erfc, erfcx, namespace, safe_sqrt
+from kuq._array import Array, any_true, erf, erfc, erfcx, namespace, safe_sqrt
 
 _ROOT_PI = math.sqrt(math.pi)
 
@@ -17,17 +17,22 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     """Every term is ≥ 0 or cancels by a factor of three at most, however close the laws are."""
     xp = namespace(loc)
     gap = xp.abs(loc - loc2)
-    variance = scale * scale + scale2 * scale2
+    variance = 2 * scale * scale + 2 * scale2 * scale2
     points = variance <= 0
-    r = xp.sqrt(2 * xp.where(points, xp.ones_like(variance), variance))
+    some_points = any_true(points) is not False
+    if some_points:
+        variance = xp.where(points, xp.ones_like(variance), variance)
+    r = xp.sqrt(variance)
     # Beyond 40, erf is one and the exponential zero; keeps x² from overflowing.
-    x = xp.minimum(gap / r, xp.full_like(r, 40.0))
+    x = xp.clip(gap / r, max=40.0)
     difference = scale - scale2
-    spread = difference * difference / (_ROOT_PI * (r + scale + scale2))
-    shift = r * (xp.expm1(-x * x) / _ROOT_PI) + gap * erf(x)
+    spread = difference * difference / (r + (scale + scale2)) + r * xp.expm1(-x * x)
+    value = spread * (1 / _ROOT_PI) + gap * erf(x)
+    if not some_points:
+        return value
     # Both scales zero: the limit, whose slope in the scales is right wherever it exists.
     limit = gap - xp.where(gap > 0, (scale + scale2) / _ROOT_PI, xp.zeros_like(gap))
-    return xp.where(points, limit, spread + shift)
+    return xp.where(points, limit, value)
 
 
 def laplace_entropy(scale: Array, bandwidth: Array | float) -> Array:
