@@ -172,6 +172,11 @@ def erfc(x: Array) -> Array:
     return _special(x).erfc(x)
 
 
+def ndtr(x: Array) -> Array:
+    """The distribution function of the standard normal law."""
+    return _special(x).ndtr(x)
+
+
 def erfcx(x: Array) -> Array:
     """exp(x²) erfc(x) for x ≥ 0."""
     xp = namespace(x)
