@@ -129,6 +129,13 @@ def _advance(state: Any, q: Any, t: Any, p4: Any, q4: Any, difference: Any, delt
 
 
 @inlined
+def _prepared(x: Any, s: Any, y: Any, r: Any) -> Any:
+    """What ``_advance`` takes in."""
+    # The difference of the scales is formed before anything scales it.
+    return 4.0 * s * s, 4.0 * r * r, 4.0 * ((s - r) * (s + r)), 2.0 * (x - y) * (x - y)
+
+
+@inlined
 def _put_aside(state: Any, row: Any, power_row: Any, q: Any) -> None:
     power, mantissa = split(state[row + q])
     state[row + q] = mantissa
@@ -192,19 +199,20 @@ def _at_nodes(
 
 @inlined
 def _over_lanes(
-    t: Any, p4: Any, q4: Any, difference: Any, delta2: Any, state: Any, result: Any
+    t: Any, loc: Any, scale: Any, loc2: Any, scale2: Any, state: Any, result: Any
 ) -> None:
     """One node: lanes take every 16th coordinate, and their results are added."""
-    d = p4.size
+    d = loc.size
     lanes = _LANES if d >= _FEW_COORDINATES else _FEW_LANES
     _start(state, lanes)
     steps = 0
     for start in range(0, d, lanes):
         stop = min(start + lanes, d)
-        a, b = p4[start:stop], q4[start:stop]
-        e, f = difference[start:stop], delta2[start:stop]
-        for q in range(a.size):
-            _advance(state, q, t, a[q], b[q], e[q], f[q])
+        x, s = loc[start:stop], scale[start:stop]
+        y, r = loc2[start:stop], scale2[start:stop]
+        for q in range(x.size):
+            p4, q4, difference, delta2 = _prepared(x[q], s[q], y[q], r[q])
+            _advance(state, q, t, p4, q4, difference, delta2)
         steps += 1
         if steps % _FEW == 0:
             _normalise(state, lanes)
@@ -243,12 +251,7 @@ def _prepare(
     loc: Any, scale: Any, loc2: Any, scale2: Any, p4: Any, q4: Any, difference: Any, delta2: Any
 ) -> None:
     for k in range(loc.size):
-        s, r = scale[k], scale2[k]
-        p4[k] = 4.0 * s * s
-        q4[k] = 4.0 * r * r
-        # The difference of the scales is formed before anything scales it.
-        difference[k] = 4.0 * ((s - r) * (s + r))
-        delta2[k] = 2.0 * (loc[k] - loc2[k]) * (loc[k] - loc2[k])
+        p4[k], q4[k], difference[k], delta2[k] = _prepared(loc[k], scale[k], loc2[k], scale2[k])
 
 
 _LAW = rows(3)
@@ -276,7 +279,8 @@ def _overlap(
             x, s, y, r = loc_p[i, c], scale_p[i, c], loc_q[j, c], scale_q[j, c]
             length = max(bounds_p[i, c, 0], bounds_q[j, c, 0])
             size = max(length, bounds_p[i, c, 1] + bounds_q[j, c, 1])
-            _prepare(x, s, y, r, p4, q4, difference, delta2)
+            if count >= 4:
+                _prepare(x, s, y, r, p4, q4, difference, delta2)
             for begin in range(0, count, _WIDTH):
                 width = min(_WIDTH, count - begin)
                 highest = 0.0
@@ -296,7 +300,7 @@ def _overlap(
                 for q in range(width):
                     source = q
                     if fast and count < 4:
-                        _over_lanes(nodes[q], p4, q4, difference, delta2, state, result)
+                        _over_lanes(nodes[q], x, s, y, r, state, result)
                         source = 0
                     for m in range(6):
                         out[m, begin + q, i, j, c] = result[m, source]
