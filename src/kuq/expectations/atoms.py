@@ -6,13 +6,12 @@ engine for every other radial kernel, and an error where there is neither.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from kuq._array import Array, any_true, constants, erfcx, namespace, widen
+from kuq._array import Array, any_true, constants, namespace
+from kuq._special import erfcx
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
@@ -26,7 +25,8 @@ from kuq.distributions.atoms import (
     to_products,
 )
 from kuq.errors import NoClosedFormError
-from kuq.expectations import expansion, low_rank, mixture, normal, overlap, scalar
+from kuq.expectations import affinities, overlap, scalar
+from kuq.expectations.measure import Measure
 from kuq.expectations.scales import AtScale, integrate
 from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
@@ -39,45 +39,6 @@ AnyAtoms: TypeAlias = Any
 
 #: Below this fraction of the affinities the closed form of the Laplace kernel has lost digits.
 _CLOSE = 1e-3
-
-
-@dataclass(frozen=True)
-class Measure:
-    """An elementary kernel with its bandwidth over the batch (n,), and the accuracy asked for."""
-
-    kernel: Kernel
-    bandwidth: Array | float | None
-    rtol: float
-    budget: int
-
-    def at(self, part: slice) -> Measure:
-        """The same for a part of the batch."""
-        if self.bandwidth is None or isinstance(self.bandwidth, float):
-            return self
-        # A made-up entry of an empty batch has no bandwidth either.
-        width = widen(self.bandwidth[part]) if self.bandwidth.shape[0] else 1.0
-        return dataclasses.replace(self, bandwidth=width)
-
-    def width(self, atom_axes: int) -> Any:
-        """The bandwidth, aligned with lead axes (…, n) plus ``atom_axes`` more."""
-        if self.bandwidth is None or isinstance(self.bandwidth, float):
-            return self.bandwidth
-        return self.bandwidth[(..., *(None,) * atom_axes)]
-
-    @property
-    def closed_in_one_dimension(self) -> bool:
-        kernel = self.kernel
-        return isinstance(kernel, Laplace) or (isinstance(kernel, Energy) and kernel.beta == 1)
-
-    @property
-    def many_scales(self) -> bool:
-        """Whether atoms that are not points are integrated over scales."""
-        return isinstance(self.kernel, ScaleMixture)
-
-    @property
-    def method(self) -> str:
-        """How atoms that are not points are integrated, in more than one dimension."""
-        return "quadrature" if self.many_scales else "exact"
 
 
 def entropy(measure: Measure, p: AnyAtoms) -> Array:
@@ -93,10 +54,12 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
             return scalar.absolute_entropy(p.scale[..., 0])
         return scalar.laplace_entropy(p.scale[..., 0], measure.width(1))
 
+    if isinstance(p, Normals) and p.loc.shape[-1] == 1 and isinstance(kernel, Gaussian):
+        return scalar.gaussian_entropy(p.scale[..., 0], measure.width(1))
     if not has_route(kernel, {type(p)}):
         raise no_closed_form(kernel, p, p)
 
-    log_affinity = _self_affinities(measure, p)
+    log_affinity = affinities.self_affinities(measure, p)
 
     def at_scale(t: Array) -> tuple[Array, Array]:
         log_self = log_affinity(t)
@@ -118,7 +81,8 @@ def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     if isinstance(kernel, SquaredError):
         return squared_distance(p.mean(), q.mean())
     p, q = _promote(measure, p, q)
-    if p.mean().shape[-1] == 1 and measure.closed_in_one_dimension and _plain(p) and _plain(q):
+    closed = measure.closed_in_one_dimension or isinstance(kernel, Gaussian)
+    if closed and _plain(p) and _plain(q) and p.mean().shape[-1] == 1:
         return _scalar_divergence(measure, to_normals(p), to_normals(q))
     return _radial_divergence(measure, p, q)
 
@@ -177,7 +141,7 @@ def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     if p.mean().shape[-1] == 1 and isinstance(measure.kernel, Laplace) and _plain(p) and _plain(q):
         return _laplace_affinity(measure, to_normals(p), to_normals(q))
 
-    overlap_at = _overlaps(measure, p, q)
+    overlap_at = affinities.overlaps(measure, p, q)
 
     def at_scale(t: Array) -> tuple[Array, Array]:
         o = overlap_at(t)
@@ -243,6 +207,8 @@ def _scalar_divergence(measure: Measure, p: Normals, q: Normals) -> Array:
     loc, scale, loc2, scale2 = (a[..., 0] for a in (p.loc, p.scale, q.loc, q.scale))
     if isinstance(measure.kernel, Energy):
         return scalar.absolute_divergence(loc, scale, loc2, scale2)
+    if isinstance(measure.kernel, Gaussian):
+        return scalar.gaussian_divergence(loc, scale, loc2, scale2, measure.width(2))
     selves = (erfcx(scale / measure.width(2)) + erfcx(scale2 / measure.width(2))) / 2
     closed = selves - _laplace_affinity(measure, p, q)
     if closed.shape[-1] * closed.shape[-2] > 1:  # only their sum matters, and that is repaired
@@ -266,7 +232,7 @@ def _laplace_affinity(measure: Measure, p: Normals, q: Normals) -> Array:
 
 def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     xp = namespace(p.reference)
-    overlap_at = _overlaps(measure, p, q)
+    overlap_at = affinities.overlaps(measure, p, q)
 
     def between(t: Array) -> tuple[Array, Array]:
         o = overlap_at(t)
@@ -324,60 +290,3 @@ def _over_scales(measure: Measure, g: AtScale, window: Window, atom_axes: int) -
         slope=window.slope if window.tail_order > 6 else None,
         cautious=window.cautious,
     )
-
-
-def _self_affinities(measure: Measure, p: AnyAtoms) -> Callable[[Array], Array]:
-    """log φ(P, P) as a function of the scale."""
-    if isinstance(p, Normals):
-        count = _expansion_terms(measure, p)
-        if count is not None:
-            return expansion.self_affinity(p, count, measure.rtol).at
-        return _few_nodes_at_once(measure, lambda t: normal.log_self_affinity(t, p), p)
-    if isinstance(p, LowRanks):
-        return lambda t: low_rank.log_self_affinity(t, p.factor, p.diag)
-    return _few_nodes_at_once(measure, lambda t: mixture.log_self_affinity(t, p), p)
-
-
-def _overlaps(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Callable[[Array], overlap.Overlap]:
-    """The overlap as a function of the scale."""
-    if isinstance(p, Normals):
-        count = _expansion_terms(measure, p, q)
-        if count is not None:
-            return expansion.Expansion.of(p, q, count, measure.rtol).overlap
-        return _few_nodes_at_once(measure, lambda t: normal.overlap(t, p, q), p, q)
-    if isinstance(p, Products):
-        return _few_nodes_at_once(measure, lambda t: mixture.overlap(t, p, q), p, q)
-    # A point needs no factorisation of its own, and D is symmetric.
-    if isinstance(p, Points):
-        p, q = q, p
-    if isinstance(q, Points):
-        return lambda t: overlap.Overlap(
-            *low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
-        )
-    return lambda t: overlap.Overlap(
-        *low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag)
-    )
-
-
-def _few_nodes_at_once(
-    measure: Measure, function: Callable[[Array], Any], *laws: AnyAtoms
-) -> Callable[[Array], Any]:
-    """A function of scales whose temporaries have the event's size, in pieces of the scales."""
-    size = max(law.size for law in laws)
-
-    def whole(t: Array) -> Any:
-        xp = namespace(t)
-        parts = pieces(t.shape[0], size * math.prod(t.shape[1:]), measure.budget, t)
-        values = [function(t[part]) for part in parts]
-        if len(values) == 1:
-            return values[0]
-        if isinstance(values[0], overlap.Overlap):
-            return overlap.Overlap(*map(xp.concat, zip(*values, strict=True)))
-        return xp.concat(values)
-
-    return whole
-
-
-def _expansion_terms(measure: Measure, *laws: Normals) -> int | None:
-    """Power series pay where many scales are needed."""
-    return expansion.terms(measure.rtol, *laws) if measure.many_scales else None

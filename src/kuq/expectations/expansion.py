@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kuq._array import Array, any_true, detach, namespace, safe_ratio
 from kuq.distributions.atoms import Normals
 from kuq.expectations.overlap import Overlap
+from kuq.expectations.product_twins import arranged
 
 #: More terms cost as much as the sums over coordinates at every scale.
 _MOST_TERMS = 12
@@ -67,14 +68,39 @@ class LogAffinity:
         return _logarithm(self.sums, _before(t, self.end)) / -2
 
 
-def self_affinity(p: Normals, count: int, rtol: float) -> LogAffinity:
+def self_sums(p: Normals, count: int) -> list[Array]:
+    """Σ a^k for k = 1, …, count, (lead…) each."""
     xp = namespace(p.scale)
     a = 4 * (p.scale * p.scale)
     power, sums = a, [xp.sum(a, axis=-1)]
     for _ in range(count - 1):
         power = power * a
         sums.append(xp.sum(power, axis=-1))
-    return LogAffinity.of(sums, rtol)
+    return sums
+
+
+def pair_sums(p: Normals, q: Normals, count: int) -> list[list[Array]]:
+    """The same for c^k, even, odd and δ²c^(k−1), where a = 4σ², b = 4τ² and c = (a+b)/2.
+
+    even = (a^k + b^k)/2 − c^k ≥ 0 and odd = (a^k − b^k)/2 follow from k−1 without a
+    cancellation.
+    """
+    compiled = arranged("expansion", count / 5, p, q)
+    if compiled is not None:
+        sums = compiled.unfold(compiled.module.pair_sums(*compiled.p, *compiled.q, count))
+        return [list(x) for x in sums]
+    xp = namespace(p.scale)
+    u = 2 * ((p.scale - q.scale) * (p.scale + q.scale))
+    c = 2 * (p.scale * p.scale) + 2 * (q.scale * q.scale)
+    delta = p.loc - q.loc
+    distance, power, odd, even = delta * delta, c, u, xp.zeros_like(u)
+    rows = [[xp.sum(x, axis=-1) for x in (power, even, odd, distance)]]
+    for _ in range(count - 1):
+        odd, even = c * odd + u * (power + even), c * even + u * odd
+        power = c * power
+        distance = c * distance
+        rows.append([xp.sum(x, axis=-1) for x in (power, even, odd, distance)])
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,29 +113,6 @@ class Expansion:
     gap: list[Array]
     tilt: list[Array]
     shift: list[Array]
-
-    @staticmethod
-    def of(p: Normals, q: Normals, count: int, rtol: float) -> Expansion:
-        """With a = 4σ², b = 4τ²: c = (a+b)/2 and u = (a−b)/2.
-
-        even = (a^k + b^k)/2 − c^k ≥ 0 and odd = (a^k − b^k)/2 follow from k−1 without a
-        cancellation.
-        """
-        xp = namespace(p.scale)
-        u = 2 * ((p.scale - q.scale) * (p.scale + q.scale))
-        c = 2 * (p.scale * p.scale) + 2 * (q.scale * q.scale)
-        delta = p.loc - q.loc
-        distance, power, odd, even = delta * delta, c, u, xp.zeros_like(u)
-        rows = [[power, even, odd, distance]]
-        for _ in range(count - 1):
-            odd, even = c * odd + u * (power + even), c * even + u * odd
-            power = c * power
-            distance = c * distance
-            rows.append([power, even, odd, distance])
-        columns = ([xp.sum(x, axis=-1) for x in column] for column in zip(*rows, strict=True))
-        cross, gap, tilt, shift = columns
-        own = [self_affinity(law, count, rtol) for law in (p, q)]
-        return Expansion(own[0], own[1], LogAffinity.of(cross, rtol), gap, tilt, shift)
 
     def overlap(self, t: Array) -> Overlap:
         xp = namespace(t)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kuq._array import Array, namespace, sum_log1p
+from kuq._array import Array, namespace
+from kuq._special import sum_log1p
 from kuq.distributions.atoms import Normals
 from kuq.expectations.overlap import Overlap
+from kuq.expectations.product_twins import arranged
 
 
 def log_self_affinity(t: Array, p: Normals) -> Array:
@@ -17,6 +19,10 @@ def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
     gap = ¼ Σ log1p((a−b)²/(4ab)) and tilt = ¼ Σ log1p((a−b)/b) are relatively accurate when
     small; the logarithm of the cross affinity follows from the others.
     """
+    compiled = arranged("products", t.shape[0] / 3, p, q)
+    if compiled is not None:
+        parts = compiled.module.overlap(compiled.scales(t), *compiled.p, *compiled.q)
+        return Overlap(*map(compiled.unfold, parts))
     xp = namespace(t)
     t = t[..., None]
     a_excess, b_excess = 4 * t * (p.scale * p.scale), 4 * t * (q.scale * q.scale)

@@ -8,19 +8,19 @@ functional of the laws as they are (V-statistics); unbiasing comes after, elsewh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from kuq._array import Array, is_traced, namespace
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.expectations import atoms, moments
+from kuq.expectations import atoms, cdf, moments
 from kuq.expectations import sorted as by_sorting
-from kuq.expectations.atoms import Measure
+from kuq.expectations.measure import Measure
 from kuq.expectations.scales import BLOCK
 from kuq.expectations.tiles import PairBlock, member_pairs, pieces
 from kuq.kernels.base import Radial
-from kuq.kernels.energy import Energy
 from kuq.kernels.squared_error import SquaredError
 
 
@@ -29,9 +29,9 @@ def _by_moments(measure: Measure) -> bool:
 
 
 def _by_sorting(measure: Measure, *laws: Law) -> bool:
-    kernel = measure.kernel
-    absolute = isinstance(kernel, Energy) and kernel.beta == 1
-    return absolute and all(isinstance(p.atoms, Points) and p.dimension == 1 for p in laws)
+    return measure.is_absolute and all(
+        isinstance(p.atoms, Points) and p.dimension == 1 for p in laws
+    )
 
 
 def prepare(measure: Measure, law: Law) -> Law:
@@ -112,7 +112,7 @@ def _cross(measure: Measure, p: Law, q: Law) -> Array:
     xp = namespace(p.atoms.reference)
     w, v = p.atom_weights(), q.atom_weights()
     lead = max(int(np.prod(p.atoms.lead[:-1])), int(np.prod(q.atoms.lead[:-1])))
-    cost = lead * q.count * max(p.atoms.size, q.atoms.size) * node_cost(measure, p, q)
+    cost = lead * _pair_cost(measure, p, q) // p.count
     total = None
     for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
         some = p.atoms.map(lambda a, k, part=part: a[(..., part, *(slice(None),) * k)])
@@ -124,10 +124,15 @@ def _cross(measure: Measure, p: Law, q: Law) -> Array:
     return total
 
 
-def node_cost(measure: Measure, p: Law, q: Law) -> int:
-    """How many scales are evaluated at once: low-rank normals share work between them."""
-    together = any(isinstance(law.atoms, LowRanks) for law in (p, q))
-    return BLOCK if together and measure.many_scales else 1
+def _pair_cost(measure: Measure, p: Law, q: Law) -> int:
+    """Numbers that the comparison of two laws touches at once, for each batch entry."""
+    left, right = prepare(measure, p.head()), prepare(measure, q.head())
+    size = max(left.atoms.size, right.atoms.size)
+    if measure.many_scales and any(isinstance(law.atoms, LowRanks) for law in (left, right)):
+        size *= BLOCK  # they share work between scales
+    elif measure.many_scales and not all(isinstance(x.atoms, Points) for x in (left, right)):
+        size = BLOCK * min(size, 8)  # sums over the event go in pieces, see affinities
+    return int(left.count * right.count * size)
 
 
 def item_cost(measure: Measure, *stacks: Stack) -> int:
@@ -135,11 +140,8 @@ def item_cost(measure: Measure, *stacks: Stack) -> int:
     cost = max(_member_cost(measure, stack) for stack in stacks)
     if len(stacks) == 1:
         return cost
-    heads = [prepare(measure, group.head()) for stack in stacks for group in stack.groups]
-    counts = sorted(head.count for head in heads)
-    size = max(head.atoms.size for head in heads)
-    nodes = max(node_cost(measure, head, head) for head in heads)
-    return int(max(cost, counts[-1] * counts[-2] * size * nodes))
+    laws = [group for stack in stacks for group in stack.groups]
+    return max(cost, *(_pair_cost(measure, p, q) for p in laws for q in laws))
 
 
 def _member_cost(measure: Measure, stack: Stack) -> int:
@@ -150,12 +152,10 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
         return draws * size
     if _by_sorting(measure, *stack.groups):
         return draws * members
-    heads = [prepare(measure, group.head()) for group in stack.groups]
-    atoms_each = max(head.count for head in heads)
-    nodes = max(node_cost(measure, head, head) for head in heads)
     # Two pairs at a time fill a piece; all members together are touched by few operations.
-    together = min(2, max(1, members - 1))
-    return max(together * atoms_each**2 * size * nodes, draws * size // 8)
+    together = min(2, max(1, stack.member_count - 1))
+    pair = max(_pair_cost(measure, p, q) for p in stack.groups for q in stack.groups)
+    return max(together * pair, draws * size // 4)
 
 
 def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:
@@ -171,6 +171,26 @@ def dispersion(measure: Measure, stack: Stack) -> Array:
         return moments.dispersion(stack)
     if _by_sorting(measure, *stack.groups):
         return by_sorting.dispersion(stack)
+    if _by_distribution_functions(measure, stack):
+        law = stack.groups[0].atoms
+        return cdf.dispersion_or_pairs(
+            law.loc[..., 0, 0],
+            law.scale[..., 0, 0],
+            stack.member_weights(),
+            lambda some: _over_pairs(measure, stack if some is None else stack.take(some)),
+            measure.budget,
+        )
+    return _over_pairs(measure, stack)
+
+
+def _by_distribution_functions(measure: Measure, stack: Stack) -> bool:
+    law = stack.groups[0]
+    scalar = isinstance(law.atoms, Normals) and law.dimension == law.count == 1
+    many = len(stack.groups) == 1 and stack.member_count >= cdf.FEWEST_MEMBERS
+    return many and scalar and measure.is_absolute and not is_traced(law.atoms.reference)
+
+
+def _over_pairs(measure: Measure, stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
@@ -186,12 +206,7 @@ def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[PairBlock
     parts = [_inner_dispersion(measure, prepare(measure, group)) for group in stack.groups]
     inner = xp.concat(parts, axis=0)
 
-    def cost(p: Law, q: Law) -> int:
-        counts = [prepare(measure, law.head()).count for law in (p, q)]
-        size = max(p.atoms.size, q.atoms.size)
-        return int(counts[0] * counts[1] * size * node_cost(measure, p, q))
-
-    for block in member_pairs(stack, cost, measure.budget):
+    for block in member_pairs(stack, partial(_pair_cost, measure), measure.budget):
         yield block, _law_pair(measure, block.p, block.q, *block.pick(inner))
 
 

@@ -6,6 +6,8 @@ parameters is made beside them.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 
 from kuq._array import Array, widen
@@ -13,9 +15,9 @@ from kuq._compiled import twin
 from kuq.distributions.atoms import Normals
 from kuq.distributions.laws import Stack
 from kuq.expectations import cdf
-from kuq.expectations.atoms import Measure
+from kuq.expectations.measure import Measure
+from kuq.expectations.scalar import absolute_entropy
 from kuq.expectations.tiles import pieces
-from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 
 #: Numbers of one parameter that are widened at once.
@@ -27,31 +29,37 @@ def aleatoric_and_dispersion(measure: Measure, stack: Stack) -> tuple[Array, Arr
     if not _applies(measure, stack) or stack.batch_count == 0:
         return None
     members, columns = stack.member_count, stack.batch_count
-    if twin("pairs", columns * members * (members - 1) / 2, widen(stack.reference[:1, :1])) is None:
+    pairs = twin("pairs", columns * members * (members - 1) / 2, widen(stack.reference[:1, :1]))
+    if pairs is None:
         return None
     parts = []
     for part in pieces(columns, members, _WIDENED, stack.reference):
         some = stack.index(part).widened()
         law = some.groups[0].atoms
         loc, scale = (a[..., 0, 0] for a in (law.loc, law.scale))
-        parts.append(_measured(measure.at(part), loc, scale, some.member_weights()))
+        parts.append(_measured(pairs, measure.at(part), loc, scale, some.member_weights()))
     aleatoric, dispersion = (np.concatenate(list(x)) for x in zip(*parts, strict=True))
     return aleatoric, dispersion
 
 
 def _applies(measure: Measure, stack: Stack) -> bool:
     law = stack.groups[0]
-    kernel = measure.kernel
-    absolute = isinstance(kernel, Energy) and kernel.beta == 1
+    known = measure.is_absolute or isinstance(measure.kernel, Gaussian)
     scalar = isinstance(law.atoms, Normals) and law.dimension == law.count == 1
-    return scalar and len(stack.groups) == 1 and (absolute or isinstance(kernel, Gaussian))
+    return scalar and len(stack.groups) == 1 and known
 
 
 def _measured(
-    measure: Measure, loc: np.ndarray, scale: np.ndarray, weights: np.ndarray
+    pairs: ModuleType, measure: Measure, loc: np.ndarray, scale: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    from kuq._numba import pairs
-
     if isinstance(measure.kernel, Gaussian):
-        return pairs.gaussian(loc, scale, weights, measure.bandwidth)
-    return pairs.absolute(loc, scale, weights)
+        return pairs.gaussian(loc, scale, weights, measure.bandwidth)  # type: ignore[no-any-return]
+    if len(weights) < cdf.FEWEST_MEMBERS:
+        return pairs.absolute(loc, scale, weights)  # type: ignore[no-any-return]
+
+    def by_pairs(some: np.ndarray | None) -> np.ndarray:
+        chosen = (loc, scale) if some is None else (loc[:, some], scale[:, some])
+        return pairs.absolute(*chosen, weights)[1]  # type: ignore[no-any-return]
+
+    dispersion = cdf.dispersion_or_pairs(loc, scale, weights, by_pairs, measure.budget)
+    return absolute_entropy(weights @ scale), dispersion

@@ -10,8 +10,8 @@ from kuq._array import Array, namespace, power_of_two, require
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
-from kuq.expectations import moments, rules
-from kuq.expectations.atoms import Measure
+from kuq.expectations import moments, rules, scalar_normals
+from kuq.expectations.measure import Measure
 from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
@@ -26,9 +26,7 @@ def over_tiles(
     first = views[0]
     reference = first.stack.reference
     xp = namespace(reference)
-    budget = budget_of(options, reference)
-    width = flat_bandwidth(term.kernel, first.shape, first.marginal is not None, reference)
-    measure = Measure(term.kernel, width, options.rtol, budget)
+    measure = _measure(term, options, first)
     cost = rules.item_cost(measure, *(v.stack for v in views))
 
     def tile(part: slice, take: Callable[[Stack], Stack]) -> list[Array]:
@@ -38,10 +36,25 @@ def over_tiles(
     n = first.stack.batch_count
     if n == 0:  # shapes come from one made-up entry
         return [value[..., :0] for value in tile(slice(0, 0), Stack.blank)]
-    parts = pieces(n, cost, budget, reference)
+    parts = pieces(n, cost, measure.budget, reference)
     results = [tile(part, lambda stack, part=part: stack.index(part)) for part in parts]  # type: ignore[misc]
     joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
     return [term.factor * value for value in joined]
+
+
+def without_tiles(term: Term, options: Options, v: View) -> list[Array] | None:
+    """Aleatoric part and dispersion by code that needs neither tiles nor units, if there is any."""
+    measure = _measure(term, options, v)
+    if term.kernel.weights is not None:
+        return None
+    parts = scalar_normals.aleatoric_and_dispersion(measure, v.stack)
+    return None if parts is None else [term.factor * part for part in parts]
+
+
+def _measure(term: Term, options: Options, v: View) -> Measure:
+    reference = v.stack.reference
+    width = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, reference)
+    return Measure(term.kernel, width, options.rtol, budget_of(options, reference))
 
 
 def _in_own_units(

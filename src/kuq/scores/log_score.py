@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kuq._array import Array, digamma, gammaln, identity, namespace, safe_sqrt
+from kuq._array import Array, identity, namespace, safe_sqrt
+from kuq._special import digamma, gammaln
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
