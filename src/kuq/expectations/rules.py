@@ -128,10 +128,12 @@ def _pair_cost(measure: Measure, p: Law, q: Law) -> int:
     """Numbers that the comparison of two laws touches at once, for each batch entry."""
     left, right = prepare(measure, p.head()), prepare(measure, q.head())
     size = max(left.atoms.size, right.atoms.size)
-    if measure.many_scales and any(isinstance(law.atoms, LowRanks) for law in (left, right)):
-        size *= BLOCK  # they share work between scales
-    elif measure.many_scales and not all(isinstance(x.atoms, Points) for x in (left, right)):
-        size = BLOCK * min(size, 8)  # sums over the event go in pieces, see affinities
+    points = isinstance(left.atoms, Points) and isinstance(right.atoms, Points)
+    closed = points or (measure.closed_in_one_dimension and left.dimension == 1)
+    if measure.many_scales and not closed:
+        shared = isinstance(left.atoms, LowRanks) or isinstance(right.atoms, LowRanks)
+        # Low-rank normals share work between scales; other sums go in pieces, see affinities.
+        size = BLOCK * (size if shared else min(size, 8))
     return int(left.count * right.count * size)
 
 
