@@ -147,6 +147,11 @@ class Stack:
         groups = tuple(group.index(lambda a: a[:, part]) for group in self.groups)
         return Stack(groups, self.weights)
 
+    def take(self, index: Array) -> Stack:
+        """Some batch entries, by position."""
+        xp = namespace(self.reference)
+        return self.map(lambda law: law.index(lambda a: xp.take(a, index, axis=1)))
+
     def widened(self) -> Stack:
         weights = None if self.weights is None else widen(self.weights)
         return Stack(tuple(group.widened() for group in self.groups), weights)

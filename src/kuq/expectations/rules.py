@@ -14,23 +14,16 @@ import numpy as np
 from kuq._array import Array, is_traced, namespace
 from kuq.distributions.atoms import Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.expectations import atoms, moments
+from kuq.expectations import atoms, gram, moments, sample_routes
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.atoms import Measure
 from kuq.expectations.tiles import PairBlock, member_pairs, pieces
 from kuq.kernels.base import Radial, ScaleMixture
-from kuq.kernels.energy import Energy
 from kuq.kernels.squared_error import SquaredError
 
 
 def _by_moments(measure: Measure) -> bool:
     return isinstance(measure.kernel, SquaredError)
-
-
-def _by_sorting(measure: Measure, *laws: Law) -> bool:
-    kernel = measure.kernel
-    absolute = isinstance(kernel, Energy) and kernel.beta == 1
-    return absolute and all(isinstance(p.atoms, Points) and p.dimension == 1 for p in laws)
 
 
 def prepare(measure: Measure, law: Law) -> Law:
@@ -44,8 +37,9 @@ def entropy(measure: Measure, law: Law) -> Array:
     """H of laws, (lead…)."""
     if _by_moments(measure):
         return moments.total_variance(law)
-    if _by_sorting(measure, law):
-        return by_sorting.entropy(law)
+    route = sample_routes.chosen(measure, Stack((law,)))
+    if route is not None:
+        return route.entropy(measure, law)
     law = prepare(measure, law)
     xp = namespace(law.atoms.reference)
     within = xp.sum(law.atom_weights() * atoms.entropy(measure, law.atoms), axis=-1)
@@ -54,7 +48,7 @@ def entropy(measure: Measure, law: Law) -> Array:
 
 def divergence(measure: Measure, p: Law, q: Law) -> Array:
     """D of laws, (lead…) broadcast."""
-    if _by_sorting(measure, p, q):
+    if sample_routes.is_sorted(measure, p, q):
         return by_sorting.divergence(p, q)
     if _by_moments(measure):
         xp = namespace(p.atoms.reference)
@@ -105,6 +99,8 @@ def _inner_dispersion(measure: Measure, law: Law) -> Array:
 
 def _cross(measure: Measure, p: Law, q: Law) -> Array:
     """Σ w_i v_j D(P_i, Q_j), in pieces of P's atoms that fit the budget."""
+    if sample_routes.has_gram_cross(measure, p, q):
+        return gram.cross(measure, p, q)
     xp = namespace(p.atoms.reference)
     w, v = p.atom_weights(), q.atom_weights()
     lead = max(int(np.prod(p.atoms.lead[:-1])), int(np.prod(q.atoms.lead[:-1])))
@@ -145,8 +141,9 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
     size = max(int(group.atoms.size) for group in stack.groups)
     if _by_moments(measure):
         return draws * size
-    if _by_sorting(measure, *stack.groups):
-        return draws * members
+    route = sample_routes.chosen(measure, stack)
+    if route is not None:
+        return route.cost(stack)
     heads = [prepare(measure, group.head()) for group in stack.groups]
     atoms_each = max(head.count for head in heads)
     nodes = max(node_cost(measure, head, head) for head in heads)
@@ -156,17 +153,28 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
 
 def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     """H of every member, (M, n), and the dispersion of the members, (n,)."""
+    route = sample_routes.chosen(measure, stack)
+    if route is not None:
+        return route.statistics(measure, stack, _statistics_by_pairs)
+    return _statistics_by_pairs(measure, stack)
+
+
+def _statistics_by_pairs(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     xp = namespace(stack.reference)
     entropies = [entropy(measure, group) for group in stack.groups]
-    return xp.concat(entropies, axis=0), dispersion(measure, stack)
+    return xp.concat(entropies, axis=0), _dispersion_by_pairs(measure, stack)
 
 
 def dispersion(measure: Measure, stack: Stack) -> Array:
     """Σ w_i w_j D(P_i, P_j) over the members, (n,)."""
+    if sample_routes.chosen(measure, stack) is not None:
+        return statistics(measure, stack)[1]
+    return _dispersion_by_pairs(measure, stack)
+
+
+def _dispersion_by_pairs(measure: Measure, stack: Stack) -> Array:
     if _by_moments(measure):
         return moments.dispersion(stack)
-    if _by_sorting(measure, *stack.groups):
-        return by_sorting.dispersion(stack)
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
@@ -192,7 +200,7 @@ def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[PairBlock
 
 
 def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
-    if _by_moments(measure) or _by_sorting(measure, p, q):
+    if _by_moments(measure) or sample_routes.is_sorted(measure, p, q):
         return divergence(measure, p, q)
     return _pair(measure, p, q, inner_p, inner_q)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, index_array, is_traced, namespace
+from kuq._array import Array, any_true, as_index, index_array, is_traced, namespace
 from kuq.distributions.laws import Law, Stack
 
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
@@ -28,6 +28,21 @@ def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:
     size = max(1, size)
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
+
+
+def recomputed(values: Array, lost: Array, exact: Callable[[Array], Array]) -> Array:
+    """Values (…, n) whose entries in ``lost`` (n,) come from a form that keeps its digits there.
+
+    ``exact`` gets the positions of the lost entries; values must be readable.
+    """
+    if not any_true(lost):
+        return values
+    xp = namespace(values)
+    again = exact(xp.nonzero(lost)[0])
+    # The how-manieth lost entry each one is: a gather can be differentiated in every library.
+    place = xp.cumulative_sum(as_index(lost), axis=0) - 1
+    spread = xp.take(again, xp.where(lost, place, xp.zeros_like(place)), axis=-1)
+    return xp.where(lost, spread, values)
 
 
 class PairBlock(NamedTuple):
