@@ -87,7 +87,10 @@ class Points(Atoms):
         return Points(factor(self.value, 1))
 
     def extent(self, pivot: Array) -> Array:
-        return _largest(self.value - pivot[..., None, :], self.value.ndim)
+        xp = namespace(self.value)
+        # Bounds first: no temporary is as large as the draws.
+        high, low = (bound(self.value, axis=(0, 2)) for bound in (xp.max, xp.min))
+        return xp.max(xp.maximum(high - pivot, pivot - low), axis=-1)
 
     def smallest_variance(self) -> Array:
         return namespace(self.value).full_like(self.value[..., 0], math.inf)

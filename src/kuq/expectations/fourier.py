@@ -9,7 +9,7 @@ Of the left side only j = 0 is wanted: the nearest image is at least qγ away, s
 less than 1.01 ε at ε = exp(−q²). The terms beyond K ≥ qL/(πγ) sum to less than erfc(q) < ε. The
 kernel is thus known to 2ε = 2e-18 before a value is seen, and with φ_m(k) = Σ_j v_j exp(ikωx_j)
 
-    E exp(−(X−X')²/γ²) = Σ_k c_k |φ_m(k)|²  and  dispersion = 2 Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|²
+    E exp(−(X−X')²/γ²) = Σ_k c_k |φ_m(k)|²  and  dispersion = Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|²
 
 cost one pass over the draws instead of all pairs.
 """
@@ -116,7 +116,7 @@ def sums(
     member_weights: Array,
     budget: int = CACHE_ELEMENTS,
 ) -> tuple[Array, Array]:
-    """Σ_k c_k |φ_m(k)|², (M, n), and 2 Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|², (n,).
+    """Σ_k c_k |φ_m(k)|², (M, n), and Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|², (n,).
 
     Draws (M, n, N), ω (n,), c (K, n) ≥ 0, weights of draws (M, n, N) or None for equal ones, and
     of members (M,).
@@ -128,7 +128,7 @@ def sums(
     for part in _transforms(values * omega[:, None], sample_weights, c.shape[-1], budget):
         gap = part - xp.sum(w * part, axis=0)
         within = within + xp.sum(c * (part * part), axis=-1)
-        dispersion = dispersion + 2 * xp.sum(c * xp.sum(w * gap * gap, axis=0), axis=-1)
+        dispersion = dispersion + xp.sum(c * xp.sum(w * gap * gap, axis=0), axis=-1)
     return within, dispersion
 
 

@@ -15,6 +15,7 @@ from kuq.expectations.gram import Statistics
 from kuq.kernels.base import Radial
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.squared_error import SquaredError
 
 #: Draws of all members from which on a Fourier series can be shorter than sums over pairs.
 _FOURIER_DRAWS = 64
@@ -40,7 +41,9 @@ def chosen(measure: Measure, stack: Stack) -> Route | None:
         return None
     if is_sorted(measure, *stack.groups):
         return SORTED
-    if not isinstance(kernel, Radial) or not _is_readable_double(stack.reference):
+    if not isinstance(kernel, Radial) or isinstance(kernel, SquaredError):
+        return None
+    if not _is_readable_double(stack.reference):
         return None
     scalar = stack.groups[0].dimension == 1
     if scalar and isinstance(kernel, Gaussian) and _draws(stack) >= _FOURIER_DRAWS:
@@ -98,7 +101,9 @@ SORTED = Route(
 GRAM = Route(
     entropy=gram.entropy,
     statistics=gram.statistics,
-    cost=lambda stack: _draws(stack) * max(_draws(stack), stack.groups[0].dimension),
+    cost=lambda stack: (
+        _draws(stack) * max(_draws(stack), min(stack.groups[0].dimension, gram.COORDINATES))
+    ),
 )
 FOURIER = Route(
     entropy=_fourier_entropy,
