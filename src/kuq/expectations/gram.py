@@ -27,7 +27,7 @@ _CLOSE_DRAWS = 4e-3
 #: Dispersions below this fraction of the distances between members have lost their digits.
 _CLOSE_MEMBERS = 1e-6
 #: Coordinates of one matrix product: enough for its speed, few enough for the cache.
-COORDINATES = 2048
+COORDINATES = 4096
 #: Up to here differences of single coordinates are as cheap as a matrix product, and exact.
 _FEW_COORDINATES = 3
 
@@ -118,7 +118,9 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
             inside = xp.any(lost & ~other, axis=(-2, -1))
             tight = inside if tight is None else tight | inside
             r2 = table.mended(r2, lost & other)
-        by_member = _excess(measure, r2) @ (weights[:, rest, :] * selection[rest, :])  # (n, rows, M)
+        by_member = _excess(measure, r2) @ (
+            weights[:, rest, :] * selection[rest, :]
+        )  # (n, rows, M)
         by_member = weights[:, part, :] * by_member
         own = xp.sum(by_member * selection[part, :], axis=1)
         within = within + own

@@ -108,5 +108,5 @@ GRAM = Route(
 FOURIER = Route(
     entropy=_fourier_entropy,
     statistics=_fourier,
-    cost=lambda stack: 16 * _draws(stack),  # powers of exp(iωx) that are alive together
+    cost=lambda stack: 8 * _draws(stack),  # powers of exp(iωx) that are alive together
 )
