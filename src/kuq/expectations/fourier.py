@@ -63,9 +63,12 @@ def statistics(measure: Measure, stack: Stack, otherwise: Statistics) -> tuple[A
         stack.member_weights(),
         measure.budget,
     )
-    single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
-    entropies = xp.where(single, xp.zeros_like(within), (1 - within) / 2)
-    lost = long | xp.any((entropies < _SMALLEST_ENTROPY) & ~single, axis=0)
+    entropies = (1 - within) / 2
+    small = entropies < _SMALLEST_ENTROPY
+    if any(group.count == 1 for group in stack.groups):
+        single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
+        entropies, small = xp.where(single, xp.zeros_like(within), entropies), small & ~single
+    lost = long | xp.any(small, axis=0)
     if stack.member_count > 1:
         lost = lost | (dispersion < _SMALLEST_DISPERSION)
 
@@ -86,18 +89,20 @@ def _single(group: Law, like: Array) -> Array:
 def _columns(stack: Stack) -> tuple[Array, Array | None]:
     """Draws (M, n, N) and their weights, None if equal; short members repeat a draw of weight 0."""
     xp = namespace(stack.reference)
+    values = [group.atoms.value[..., 0] for group in stack.groups]
     counts = {group.count for group in stack.groups}
-    equal = len(counts) == 1 and all(group.weights is None for group in stack.groups)
-    values, weights = [], []
-    for group in stack.groups:
-        x = group.atoms.value[..., 0]
-        missing = (*x.shape[:-1], max(counts) - group.count)
-        values.append(xp.concat([x, xp.broadcast_to(x[..., :1], missing)], axis=-1))
-        if not equal:
-            w = group.full_weights()
-            weights.append(xp.concat([w, xp.broadcast_to(0 * w[..., :1], missing)], axis=-1))
-    joined = values[0] if len(values) == 1 else xp.concat(values, axis=0)
-    return joined, None if equal else xp.concat(weights, axis=0)
+    if len(counts) == 1 and all(group.weights is None for group in stack.groups):
+        return (values[0] if len(values) == 1 else xp.concat(values, axis=0)), None
+
+    def padded(x: Array, fill: Array) -> Array:
+        missing = (*x.shape[:-1], max(counts) - x.shape[-1])
+        return xp.concat([x, xp.broadcast_to(fill, missing)], axis=-1)
+
+    weights = [group.full_weights() for group in stack.groups]
+    return (
+        xp.concat([padded(x, x[..., :1]) for x in values], axis=0),
+        xp.concat([padded(w, xp.zeros_like(w[..., :1])) for w in weights], axis=0),
+    )
 
 
 def _coefficients(omega: Array, width: Array, count: int) -> Array:

@@ -18,7 +18,6 @@ from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, flat_bandwidth, stretched
 
-
 #: Powers of two between which the squares of draws are far from the ends of floats.
 _USUAL = 20
 
