@@ -96,8 +96,9 @@ def statistics(measure: Measure, stack: Stack, by_pairs: Statistics) -> tuple[Ar
 
 
 def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
-    """Σ v_i v_j k_ij over pairs of draws i < j within members (M, n), and with member weights
-    over pairs between members (n,); and where the former are not accurate, (n,).
+    """Sums over pairs of draws i < j: within members, (M, n), and between them, (n,).
+
+    Also the entries in which draws of one member are too close for the common centre, (n,).
     """
     xp = namespace(stack.reference)
     owners = np.concatenate(
@@ -108,26 +109,20 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
     order, member = (from_numpy(x, stack.reference) for x in (np.arange(len(owners)), owners))
     x = _pooled_draws(stack)
     w = stack.member_weights()
-    within, between, tight = 0.0, 0.0, None
+    within, between = 0.0, 0.0
+    tight = xp.zeros_like(stack.reference[0, :, 0, 0]) > 0
     for part, rest in _upper_blocks(measure, x):
-        upper = order[part, None] < order[rest]
-        other = member[part, None] != member[rest]
         table = Table(measure, x, part, x, rest)
-        r2, lost = table.squared_distances(upper)
-        if lost is not None:
-            inside = xp.any(lost & ~other, axis=(-2, -1))
-            tight = inside if tight is None else tight | inside
-            r2 = table.mended(r2, lost & other)
-        by_member = _excess(measure, r2) @ (
-            weights[:, rest, :] * selection[rest, :]
-        )  # (n, rows, M)
-        by_member = weights[:, part, :] * by_member
-        own = xp.sum(by_member * selection[part, :], axis=1)
-        within = within + own
-        outer = selection[part, :] @ w
-        between = between + xp.sum(outer * (by_member @ w), axis=-1) - own @ (w * w)
-    if tight is None:
-        tight = xp.zeros_like(stack.reference[0, :, 0, 0]) > 0
+        r2, lost = table.squared_distances(order[part, None] < order[rest])
+        if any_true(lost):
+            inside = lost & (member[part, None] == member[rest])
+            tight = tight | xp.any(inside, axis=(-2, -1))
+            r2 = table.mended(xp.where(inside, xp.zeros_like(r2), r2), lost & ~inside)
+        by_member = _excess(measure, r2) @ (weights[:, rest, :] * selection[rest, :])
+        by_member = weights[:, part, :] * by_member  # (n, rows, M)
+        own = by_member * selection[part, :]
+        within = within + xp.sum(own, axis=1)
+        between = between + xp.sum((selection[part, :] @ w) * ((by_member - own) @ w), axis=-1)
     return xp.matrix_transpose(within), between, tight
 
 
@@ -188,18 +183,18 @@ class Table(NamedTuple):
     y: Draws
     columns: slice
 
-    def squared_distances(self, kept: Array | None) -> tuple[Array, Array | None]:
-        """‖x_i − y_j‖², (…, A, B), zero where not kept; and which lost digits, None for none."""
+    def squared_distances(self, kept: Array | None) -> tuple[Array, Array]:
+        """‖x_i − y_j‖², (…, A, B), zero where not kept, and which of them have lost digits."""
         if self.x.shape[-1] <= _FEW_COORDINATES:
-            r2, lost = self._by_coordinates(), None
+            r2 = self._by_coordinates()
+            lost = namespace(r2).zeros_like(r2[..., :1, :1]) > 0
         else:
             norms, product = self._products()
             r2 = norms - 2 * product
             lost = r2 < _CLOSE_DRAWS * norms
         if kept is None:
             return r2, lost
-        r2 = namespace(r2).where(kept, r2, namespace(r2).zeros_like(r2))
-        return r2, None if lost is None else lost & kept
+        return namespace(r2).where(kept, r2, namespace(r2).zeros_like(r2)), lost & kept
 
     def _products(self) -> tuple[Array, Array]:
         """‖x_i‖² + ‖y_j‖² and x_i·y_j, over pieces of the coordinates."""
@@ -230,9 +225,9 @@ class Table(NamedTuple):
             r2 = r2 + gap * gap
         return r2
 
-    def mended(self, r2: Array, lost: Array | None) -> Array:
+    def mended(self, r2: Array, lost: Array) -> Array:
         """Distances that have lost digits, from differences."""
-        if lost is None or not any_true(lost):
+        if not any_true(lost):
             return r2
         xp = namespace(r2)
         flat = xp.reshape(r2, (-1,))

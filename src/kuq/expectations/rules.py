@@ -94,6 +94,9 @@ def _inner_dispersion(measure: Measure, law: Law) -> Array:
     """Σ w_i w_j D_ij inside a law."""
     if law.count == 1:
         return namespace(law.atoms.reference).zeros_like(law.atoms.mean()[..., 0, 0])
+    route = sample_routes.chosen(measure, Stack((law,)))
+    if route is not None:
+        return 2 * route.entropy(measure, law)
     return _cross(measure, law, law)
 
 
@@ -126,11 +129,13 @@ def node_cost(measure: Measure, p: Law, q: Law) -> int:
 def item_cost(measure: Measure, *stacks: Stack) -> int:
     """Numbers that one batch entry touches at once."""
     cost = max(_member_cost(measure, stack) for stack in stacks)
-    if len(stacks) == 1:
+    groups = [group for stack in stacks for group in stack.groups]
+    if len(stacks) == 1 or sample_routes.is_sorted(measure, *groups):
         return cost
-    heads = [prepare(measure, group.head()) for stack in stacks for group in stack.groups]
+    heads = [prepare(measure, group.head()) for group in groups]
     counts = sorted(head.count for head in heads)
-    size = max(head.atoms.size for head in heads)
+    by_products = all(sample_routes.has_gram_cross(measure, p, p) for p in groups)
+    size = 1 if by_products else max(head.atoms.size for head in heads)
     nodes = max(node_cost(measure, head, head) for head in heads)
     return int(max(cost, counts[-1] * counts[-2] * size * nodes))
 

@@ -93,7 +93,7 @@ def spread_of_steps(stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     values = _join([group.atoms.value[..., 0] for group in stack.groups])
-    order = xp.argsort(values, axis=-1)
+    order = xp.argsort(values, axis=-1, stable=False)
     gaps = _gaps(xp.take_along_axis(values, order, axis=-1))
     spread = xp.zeros_like(gaps)
     start = 0
@@ -129,7 +129,7 @@ def _join(parts: list[Array]) -> Array:
 
 def _sorted(values: Array, weights: Array) -> tuple[Array, Array]:
     xp = namespace(values)
-    order = xp.argsort(values, axis=-1)
+    order = xp.argsort(values, axis=-1, stable=False)
     return xp.take_along_axis(values, order, axis=-1), xp.take_along_axis(weights, order, axis=-1)
 
 
