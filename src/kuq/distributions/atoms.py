@@ -77,6 +77,15 @@ class Points(Atoms):
     value: Array
     extra: ClassVar[dict[str, int]] = {"value": 0}
 
+    # The general forms of these two show in the time of small samples.
+    @property
+    def reference(self) -> Array:
+        return self.value
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        return tuple(self.value.shape[:-1])
+
     def mean(self) -> Array:
         return self.value
 
