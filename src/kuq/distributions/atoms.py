@@ -79,6 +79,15 @@ class Points(Atoms):
     value: Array
     extra: ClassVar[dict[str, int]] = {"value": 0}
 
+    # The general forms of these two show in the time of small samples.
+    @property
+    def reference(self) -> Array:
+        return self.value
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        return tuple(self.value.shape[:-1])
+
     def mean(self) -> Array:
         return self.value
 
@@ -89,7 +98,10 @@ class Points(Atoms):
         return Points(factor(self.value, 1))
 
     def extent(self, pivot: Array) -> Array:
-        return _largest(self.value - pivot[..., None, :], self.value.ndim)
+        xp = namespace(self.value)
+        # Bounds first: no temporary is as large as the draws.
+        high, low = (bound(self.value, axis=(0, 2)) for bound in (xp.max, xp.min))
+        return xp.max(xp.maximum(high - pivot, pivot - low), axis=-1)
 
     def smallest_variance(self) -> Array:
         return namespace(self.value).full_like(self.value[..., 0], math.inf)

@@ -21,7 +21,7 @@ class Measure:
     rtol: float
     budget: int
 
-    def at(self, part: slice) -> Measure:
+    def at(self, part: slice | Array) -> Measure:
         """The same for a part of the batch."""
         if self.bandwidth is None or isinstance(self.bandwidth, float):
             return self

@@ -15,23 +15,12 @@ import numpy as np
 from kuq._array import Array, is_traced, namespace
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.expectations import atoms, cdf, moments
+from kuq.expectations import atoms, gram, moments, routes
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.measure import Measure
 from kuq.expectations.scales import BLOCK
 from kuq.expectations.tiles import PairBlock, member_pairs, pieces
 from kuq.kernels.base import Radial
-from kuq.kernels.squared_error import SquaredError
-
-
-def _by_moments(measure: Measure) -> bool:
-    return isinstance(measure.kernel, SquaredError)
-
-
-def _by_sorting(measure: Measure, *laws: Law) -> bool:
-    return measure.is_absolute and all(
-        isinstance(p.atoms, Points) and p.dimension == 1 for p in laws
-    )
 
 
 def prepare(measure: Measure, law: Law) -> Law:
@@ -43,10 +32,9 @@ def prepare(measure: Measure, law: Law) -> Law:
 
 def entropy(measure: Measure, law: Law) -> Array:
     """H of laws, (lead…)."""
-    if _by_moments(measure):
-        return moments.total_variance(law)
-    if _by_sorting(measure, law):
-        return by_sorting.entropy(law)
+    route = routes.chosen(measure, Stack((law,)))
+    if route is not None:
+        return route.entropy(measure, law)
     law = prepare(measure, law)
     xp = namespace(law.atoms.reference)
     within = xp.sum(law.atom_weights() * atoms.entropy(measure, law.atoms), axis=-1)
@@ -55,9 +43,9 @@ def entropy(measure: Measure, law: Law) -> Array:
 
 def divergence(measure: Measure, p: Law, q: Law) -> Array:
     """D of laws, (lead…) broadcast."""
-    if _by_sorting(measure, p, q):
+    if routes.is_sorted(measure, p, q):
         return by_sorting.divergence(p, q)
-    if _by_moments(measure):
+    if routes.has_moments(measure):
         xp = namespace(p.atoms.reference)
         gap = moments.mean_gap(p, q)
         return xp.sum(gap * gap, axis=-1)
@@ -104,11 +92,16 @@ def _inner_dispersion(measure: Measure, law: Law) -> Array:
     """Σ w_i w_j D_ij inside a law."""
     if law.count == 1:
         return namespace(law.atoms.reference).zeros_like(law.atoms.mean()[..., 0, 0])
+    route = routes.chosen(measure, Stack((law,)))
+    if route is not None:
+        return 2 * route.entropy(measure, law)
     return _cross(measure, law, law)
 
 
 def _cross(measure: Measure, p: Law, q: Law) -> Array:
     """Σ w_i v_j D(P_i, Q_j), in pieces of P's atoms that fit the budget."""
+    if routes.has_gram_cross(measure, p, q):
+        return gram.cross(measure, p, q)
     xp = namespace(p.atoms.reference)
     w, v = p.atom_weights(), q.atom_weights()
     lead = max(int(np.prod(p.atoms.lead[:-1])), int(np.prod(q.atoms.lead[:-1])))
@@ -140,20 +133,21 @@ def _pair_cost(measure: Measure, p: Law, q: Law) -> int:
 def item_cost(measure: Measure, *stacks: Stack) -> int:
     """Numbers that one batch entry touches at once."""
     cost = max(_member_cost(measure, stack) for stack in stacks)
-    if len(stacks) == 1:
+    groups = [group for stack in stacks for group in stack.groups]
+    if len(stacks) == 1 or routes.is_sorted(measure, *groups):
         return cost
-    laws = [group for stack in stacks for group in stack.groups]
-    return max(cost, *(_pair_cost(measure, p, q) for p in laws for q in laws))
+    if all(routes.has_gram_cross(measure, p, p) for p in groups):
+        counts = sorted(group.count for group in groups)
+        return int(max(cost, counts[-1] * counts[-2]))
+    return max(cost, *(_pair_cost(measure, p, q) for p in groups for q in groups))
 
 
 def _member_cost(measure: Measure, stack: Stack) -> int:
-    members = stack.member_count
+    route = routes.chosen(measure, stack)
+    if route is not None:
+        return route.cost(stack)
     draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
     size = max(int(group.atoms.size) for group in stack.groups)
-    if _by_moments(measure):
-        return draws * size
-    if _by_sorting(measure, *stack.groups):
-        return draws * members
     # Two pairs at a time fill a piece; all members together are touched by few operations.
     together = min(2, max(1, stack.member_count - 1))
     pair = max(_pair_cost(measure, p, q) for p in stack.groups for q in stack.groups)
@@ -162,37 +156,26 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
 
 def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     """H of every member, (M, n), and the dispersion of the members, (n,)."""
+    route = routes.chosen(measure, stack)
+    if route is not None:
+        return route.statistics(measure, stack, _statistics_by_pairs)
+    return _statistics_by_pairs(measure, stack)
+
+
+def _statistics_by_pairs(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     xp = namespace(stack.reference)
     entropies = [entropy(measure, group) for group in stack.groups]
-    return xp.concat(entropies, axis=0), dispersion(measure, stack)
+    return xp.concat(entropies, axis=0), _dispersion_by_pairs(measure, stack)
 
 
 def dispersion(measure: Measure, stack: Stack) -> Array:
     """Σ w_i w_j D(P_i, P_j) over the members, (n,)."""
-    if _by_moments(measure):
-        return moments.dispersion(stack)
-    if _by_sorting(measure, *stack.groups):
-        return by_sorting.dispersion(stack)
-    if _by_distribution_functions(measure, stack):
-        law = stack.groups[0].atoms
-        return cdf.dispersion_or_pairs(
-            law.loc[..., 0, 0],
-            law.scale[..., 0, 0],
-            stack.member_weights(),
-            lambda some: _over_pairs(measure, stack if some is None else stack.take(some)),
-            measure.budget,
-        )
-    return _over_pairs(measure, stack)
+    if routes.chosen(measure, stack) is not None:
+        return statistics(measure, stack)[1]
+    return _dispersion_by_pairs(measure, stack)
 
 
-def _by_distribution_functions(measure: Measure, stack: Stack) -> bool:
-    law = stack.groups[0]
-    scalar = isinstance(law.atoms, Normals) and law.dimension == law.count == 1
-    many = len(stack.groups) == 1 and stack.member_count >= cdf.FEWEST_MEMBERS
-    return many and scalar and measure.is_absolute and not is_traced(law.atoms.reference)
-
-
-def _over_pairs(measure: Measure, stack: Stack) -> Array:
+def _dispersion_by_pairs(measure: Measure, stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
@@ -213,7 +196,7 @@ def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[PairBlock
 
 
 def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
-    if _by_moments(measure) or _by_sorting(measure, p, q):
+    if routes.has_moments(measure) or routes.is_sorted(measure, p, q):
         return divergence(measure, p, q)
     return _pair(measure, p, q, inner_p, inner_q)
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from kuq._array import Array, namespace, power_of_two, require
+from kuq._array import Array, any_true, namespace, power_of_two, require
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
@@ -17,6 +17,9 @@ from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, flat_bandwidth, stretched
+
+#: Powers of two between which the squares of draws are far from the ends of floats.
+_USUAL = 20
 
 
 def over_tiles(
@@ -65,7 +68,8 @@ def _in_own_units(
     if not isinstance(kernel, Radial):
         return compute(measure, *stacks)
     unit = _unit(stacks)
-    stacks = [_divided(stack, unit) for stack in stacks]
+    if any_true(unit != 1) is not False:
+        stacks = [_divided(stack, unit) for stack in stacks]
     degree = kernel.card.homogeneous_degree
     if degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
@@ -83,7 +87,12 @@ def _unit(stacks: list[Stack]) -> Array:
     for stack in stacks:
         for group in stack.groups:
             size = xp.maximum(size, group.atoms.extent(pivot))
-    return power_of_two(size)
+    unit = power_of_two(size)
+    if all(isinstance(group.atoms, Points) for stack in stacks for group in stack.groups):
+        # Draws are only subtracted and squared: no need to copy those of ordinary size.
+        usual = (unit >= 2.0**-_USUAL) & (unit <= 2.0**_USUAL)
+        unit = xp.where(usual, xp.ones_like(unit), unit)
+    return unit
 
 
 def _divided(stack: Stack, unit: Array) -> Stack:
