@@ -71,9 +71,7 @@ def _add_squares(weight: Any, values: Any, mean: Any, variance: Any) -> None:
 _COUNTS = types.Array(types.int64, 1, "A", readonly=True)
 
 
-@kernel(
-    inputs(2), inputs(2), inputs(1), inputs(1), inputs(1), _COUNTS, outputs(1), Int, Int
-)
+@kernel(inputs(2), inputs(2), inputs(1), inputs(1), inputs(1), _COUNTS, outputs(1), Int, Int)
 def _dispersion(
     loc: Any,
     scale: Any,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
 from numba import types
+from numba.extending import intrinsic
 
 #: Arguments of kernels. Inputs may be read-only and have any strides; outputs are contiguous.
 #: With one signature per kernel nothing is compiled twice.
@@ -40,6 +41,11 @@ def outputs(ndim: int) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """A function for use inside of kernels; inlined, or loops over it do not vectorise."""
     return numba.njit(forceinline=True, **_FLAGS)(function)
+
+
+def emitted(function: Callable[..., Any]) -> Any:
+    """A function that writes its own machine instruction."""
+    return intrinsic(function)
 
 
 def reduction(function: Callable[..., Any]) -> Any:
@@ -91,10 +97,8 @@ def spread(task: Callable[[int, int], None], size: int, work: float, grain: int 
         task(0, size)
         return
     with ThreadPoolExecutor(min(workers, len(starts))) as pool:
-        done: Sequence[None] = list(
-            pool.map(lambda start: task(start, min(start + part, size)), starts)
-        )
-    assert len(done) == len(starts)
+        # Reading the results raises what a task has raised.
+        list(pool.map(lambda start: task(start, min(start + part, size)), starts))
 
 
 def _workers() -> int:

@@ -108,9 +108,7 @@ def _characteristic(values: Any, omega: Any, weights: Any, work: Any, phi: Any) 
             phi[1, k] += b
 
 
-@kernel(
-    rows(3), inputs(1), inputs(2), rows(3), inputs(1), outputs(2), outputs(1), Int, Int
-)
+@kernel(rows(3), inputs(1), inputs(2), rows(3), inputs(1), outputs(2), outputs(1), Int, Int)
 def _statistics(
     values: Any,
     omega: Any,

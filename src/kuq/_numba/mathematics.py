@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic
 
-from kuq._numba.compiling import inlined
+from kuq._numba.compiling import emitted, inlined
 
 _LOG2_E = math.log2(math.e)
 #: log 2 in two parts; the first has so few digits that an integer times it is exact
@@ -26,7 +25,7 @@ _ROUND = 6755399441055744.0
 _ROOT_PI = math.sqrt(math.pi)
 
 
-@intrinsic
+@emitted
 def bits(context: Any, x: Any) -> Any:
     """The bits of a float as an integer."""
 
@@ -36,7 +35,7 @@ def bits(context: Any, x: Any) -> Any:
     return types.int64(types.float64), code
 
 
-@intrinsic
+@emitted
 def from_bits(context: Any, x: Any) -> Any:
     """The float that has these bits."""
 

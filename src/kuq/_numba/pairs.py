@@ -133,7 +133,9 @@ def _absolute(loc: Any, scale: Any, weights: Any, aleatoric: Any, dispersion: An
         for i in range(members):
             for j in range(i + 1, members):
                 weight = 2.0 * weights[i] * weights[j]
-                _absolute_pair(x[i, :size], s[i, :size], x[j, :size], s[j, :size], v, weight, second)
+                _absolute_pair(
+                    x[i, :size], s[i, :size], x[j, :size], s[j, :size], v, weight, second
+                )
         for k in range(size):
             first[k] *= u[k]
             second[k] *= u[k]

@@ -205,7 +205,6 @@ def _over_lanes(
     d = loc.size
     lanes = _LANES if d >= _FEW_COORDINATES else _FEW_LANES
     _start(state, lanes)
-    steps = 0
     for start in range(0, d, lanes):
         stop = min(start + lanes, d)
         x, s = loc[start:stop], scale[start:stop]
@@ -213,10 +212,10 @@ def _over_lanes(
         for q in range(x.size):
             p4, q4, difference, delta2 = _prepared(x[q], s[q], y[q], r[q])
             _advance(state, q, t, p4, q4, difference, delta2)
-        steps += 1
-        if steps % _FEW == 0:
+        step = start // lanes
+        if step % _FEW == _FEW - 1:
             _normalise(state, lanes)
-        if steps % _MANY == 0:
+        if step % _MANY == _MANY - 1:
             _take_logarithms(state, lanes)
     _finish(state, lanes, 0, result)
     for m in range(6):
@@ -364,13 +363,11 @@ def _self_affinity(t: Any, scale: Any, out: Any, start: Any, stop: Any) -> None:
 @inlined
 def _sum_over_lanes(t: Any, squares: Any, state: Any) -> Any:
     state[:] = 0.0
-    steps = 0
     for start in range(0, squares.size, _LANES):
         part = squares[start : min(start + _LANES, squares.size)]
         for q in range(part.size):
             _grow(state, q, t * part[q])
-        steps += 1
-        if steps % _FEW == 0:
+        if start // _LANES % _FEW == _FEW - 1:
             _absorb(state, _LANES)
     _absorb(state, _LANES)
     total = 0.0
