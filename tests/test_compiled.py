@@ -373,6 +373,18 @@ def test_self_affinity(size, factor, rng):
     np.testing.assert_allclose(products.self_affinity(t, turned), want, rtol=RTOL)
 
 
+@pytest.mark.parametrize("nodes", [1, 5])
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_overlap_hands_on_nan(nodes, place, rng):
+    made = laws(rng, (nodes, 1, 1, 2, 20))
+    made[place].reshape(-1)[0] = np.nan
+    got = formulas.divergence(formulas.Overlap(*products.overlap(*made)))
+    assert np.isnan(got[0, 0, 0, 0])
+    assert np.isfinite(got[0, 0, 0, 1])
+    if place != 3:
+        assert np.isnan(products.self_affinity(made[0][:, 0], made[2])[0, 0, 0])
+
+
 # Samples ------------------------------------------------------------------------------------------
 
 

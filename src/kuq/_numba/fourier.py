@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from kuq._numba.compiling import Int, inlined, inputs, kernel, outputs, reduction, rows, spread
+from kuq._numba.compiling import (
+    Int,
+    fill,
+    inlined,
+    inputs,
+    kernel,
+    outputs,
+    reduction,
+    rows,
+    spread,
+)
 from kuq._numba.mathematics import cos_sin
 
 #: Draws worked together: their powers stay in the first cache.
@@ -90,17 +100,19 @@ def _next_power(real: Any, imaginary: Any, cosine: Any, sine: Any) -> Any:
 def _characteristic(values: Any, omega: Any, weights: Any, work: Any, phi: Any) -> None:
     """φ_k for k < K into phi (2, K); without weights the draws have weight 1/N each."""
     count, length = values.size, phi.shape[1]
-    phi[:] = 0.0
+    fill(phi[0], 0.0)
+    fill(phi[1], 0.0)
     for start in range(0, count, _BLOCK):
         size = min(_BLOCK, count - start)
         real, imaginary = work[0, :size], work[1, :size]
         cosine, sine = work[2, :size], work[3, :size]
         _turn(values[start : start + size], omega, cosine, sine)
-        imaginary[:] = 0.0
+        fill(imaginary, 0.0)
         if weights.size > 0:
-            real[:] = weights[start : start + size]
+            for j in range(size):
+                real[j] = weights[start + j]
         else:
-            real[:] = 1.0 / count
+            fill(real, 1.0 / count)
         phi[0, 0] += _sum(real)
         for k in range(1, length):
             a, b = _next_power(real, imaginary, cosine, sine)

@@ -3,7 +3,7 @@
 The usual mathematical library is called for one number at a time, which costs five to ten times
 more. Coefficients are minimax polynomials found by the Remez algorithm in 40 to 70 digits with
 mpmath, for the expressions and intervals named below; the error given with each is that of the
-polynomial before rounding. NaN goes in and comes out.
+polynomial before rounding. NaN goes in and comes out, but not of logarithms.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._numba.compiling import inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
 from kuq._numba.mathematics import bits, erf_and_fall, expm1_negative, from_bits
 
 _BLOCK = 512
@@ -119,9 +119,9 @@ def _absolute(loc: Any, scale: Any, weights: Any, aleatoric: Any, dispersion: An
         size = min(_BLOCK, n - start)
         first, second = aleatoric[start : start + size], dispersion[start : start + size]
         u, v = unit[:size], inverse[:size]
-        u[:] = 0.0
-        first[:] = 0.0
-        second[:] = 0.0
+        fill(u, 0.0)
+        fill(first, 0.0)
+        fill(second, 0.0)
         for i in range(members):
             for k in range(size):
                 x[i, k] = loc[i, start + k]
@@ -203,8 +203,8 @@ def _gaussian(
         size = min(_BLOCK, n - start)
         first, second = aleatoric[start : start + size], dispersion[start : start + size]
         v = inverse[:size]
-        first[:] = 0.0
-        second[:] = 0.0
+        fill(first, 0.0)
+        fill(second, 0.0)
         for k in range(size):
             v[k] = 1.0 / bandwidth[start + k]
         for i in range(members):
