@@ -401,7 +401,7 @@ def generic_series(values, omega, coefficients, v, w):
 
 @pytest.mark.parametrize(
     ("members", "n", "count", "length"),
-    [(1, 2, 3, 1), (3, 5, 300, 12), (10, 7, 33, 60), (2, 3, 1, 4)],
+    [(1, 2, 3, 1), (3, 5, 300, 12), (10, 7, 33, 60), (2, 3, 1, 4), (4, 70, 9, 12), (2, 65, 19, 1)],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_fourier(members, n, count, length, weighted, rng):
@@ -414,17 +414,18 @@ def test_fourier(members, n, count, length, weighted, rng):
         np.testing.assert_allclose(a, b, rtol=RTOL, atol=1e-28)
 
 
-def test_fourier_far_out_and_close(rng):
-    values = rng.normal(size=(3, 4, 50))
-    omega, w = np.asarray([1e7, 1.0, 1e-150, 0.0]), np.asarray([0.2, 0.3, 0.5])
-    coefficients = rng.uniform(0, 1, (9, 4))
+@pytest.mark.parametrize("n", [4, 12])
+def test_fourier_far_out_and_close(n, rng):
+    values = rng.normal(size=(3, n, 15))
+    omega, w = np.asarray([1e7, 1.0, 1e-150, 0.0] * (n // 4)), np.asarray([0.2, 0.3, 0.5])
+    coefficients = rng.uniform(0, 1, (9, n))
     got = fourier.statistics(values, omega, coefficients, None, w)
     for a, b in zip(got, generic_series(values, omega, coefficients, None, w), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-28)  # e^(ikωx) is that ill-conditioned
     # Members 1e−9 apart: errors of 1e−15 in φ are 1e−6 of its differences.
-    near = values[:1] + 1e-9 * rng.normal(size=(3, 4, 1))
-    got = fourier.statistics(near, np.ones(4), coefficients, None, w)
-    want = generic_series(near, np.ones(4), coefficients, None, w)
+    near = values[:1] + 1e-9 * rng.normal(size=(3, n, 1))
+    got = fourier.statistics(near, np.ones(n), coefficients, None, w)
+    want = generic_series(near, np.ones(n), coefficients, None, w)
     np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
 
@@ -531,7 +532,7 @@ def test_small_samples_in_many_columns_and_with_ties(rng):
 def test_threads_change_nothing(rng, monkeypatch):
     loc, scale, w = ensemble(rng, 4, 5000)
     node_laws = laws(rng, (5, 3, 2, 4, 20))
-    draws = rng.normal(size=(4, 30, 10))
+    draws, many_draws = rng.normal(size=(4, 200, 10)), rng.normal(size=(4, 30, 90))
     grid = grid_over(loc[:, :40], scale[:, :40])
 
     def everything():
@@ -540,7 +541,8 @@ def test_threads_change_nothing(rng, monkeypatch):
             *pairs.gaussian(loc, scale, w, 1.0),
             *products.overlap(*node_laws),
             products.self_affinity(node_laws[0][:, :, 0], node_laws[2]),
-            *fourier.statistics(draws, np.ones(30), np.ones((5, 30)), None, w),
+            *fourier.statistics(draws, np.ones(200), np.ones((5, 200)), None, w),
+            *fourier.statistics(many_draws, np.ones(30), np.ones((5, 30)), None, w),
             cdf.dispersion(loc[:, :40], scale[:, :40], w, *grid),
             *sample_pairs.absolute(loc.reshape(4, 5, 1000), w),
         ]
