@@ -271,6 +271,18 @@ def test_pairs_of_normals_in_forty_digits(distance, rng):
             assert gaussian[k] == pytest.approx(float(dispersion(affinity, k)), rel=RTOL)
 
 
+def test_pairs_at_the_ends():
+    """Means so far apart that their difference overflows; no columns at all."""
+    loc, scale, w = np.asarray([[1.7e308], [-1.7e308]]), np.ones((2, 1)), np.asarray([0.5, 0.5])
+    assert pairs.absolute(loc, scale, w)[1] == np.inf
+    np.testing.assert_allclose(pairs.gaussian(loc, scale, w, 1.0)[1], 0.5 / np.sqrt(5), rtol=RTOL)
+    for values in (
+        pairs.absolute(loc[:, :0], scale[:, :0], w),
+        sample_pairs.absolute(loc[:, :, None][..., :0], w),
+    ):
+        assert all(part.shape[-1] == 0 for part in values)
+
+
 def test_pairs_hand_on_nan():
     loc, scale, w = np.zeros((2, 3)), np.ones((2, 3)), np.asarray([0.5, 0.5])
     loc[1, 0] = scale[1, 1] = np.nan

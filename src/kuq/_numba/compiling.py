@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,8 +21,10 @@ Real = types.float64
 #: Evaluations below which threads cost more than they give.
 _SMALLEST_FOR_THREADS = 1_000_000
 
-# The numbers of a product and the sum behind it may be fused, which the polynomials are made for.
-# Nothing else is left to the compiler: it may not reorder sums or forget about NaN.
+_BUILDING = threading.Lock()
+
+# A product and the sum behind it may be fused, which the polynomials are made for. Nothing else is
+# left to the compiler: it may not reorder sums or forget about NaN.
 _FLAGS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 
 
@@ -83,7 +86,9 @@ def kernel(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., None
 
         @functools.wraps(function)
         def call(*arguments: Any) -> None:
-            built()(*arguments)
+            with _BUILDING:  # else the first threads would all compile
+                compiled = built()
+            compiled(*arguments)
 
         return call
 

@@ -14,7 +14,8 @@ import numpy as np
 from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
 from kuq._numba.mathematics import bits, erf_and_fall, expm1_negative, from_bits
 
-_BLOCK = 512
+#: Columns of a block: few if there are many members, whose rows are to stay in the cache.
+_LONGEST_BLOCK, _SHORTEST_BLOCK, _BLOCK_NUMBERS = 512, 64, 65_536
 _ROOT_PI = math.sqrt(math.pi)
 #: A column is measured in a power of two between these; squares of what remains are finite.
 _SMALLEST_UNIT, _LARGEST_UNIT = 2.0**-1000, 2.0**1000
@@ -39,7 +40,7 @@ def absolute(
         part = slice(start, stop)
         _absolute(loc[:, part], scale[:, part], weights, aleatoric[part], dispersion[part])
 
-    spread(task, n, n * members * (members + 1) / 2, _BLOCK)
+    spread(task, n, n * members * (members + 1) / 2, _SHORTEST_BLOCK)
     return aleatoric, dispersion
 
 
@@ -62,7 +63,7 @@ def gaussian(
             dispersion[part],
         )
 
-    spread(task, n, n * members * (members + 1) / 2, _BLOCK)
+    spread(task, n, n * members * (members + 1) / 2, _SHORTEST_BLOCK)
     return aleatoric, dispersion
 
 
@@ -113,10 +114,11 @@ def _absolute_pair(
 @kernel(inputs(2), inputs(2), inputs(1), outputs(1), outputs(1))
 def _absolute(loc: Any, scale: Any, weights: Any, aleatoric: Any, dispersion: Any) -> None:
     members, n = loc.shape
-    x, s = np.empty((members, _BLOCK)), np.empty((members, _BLOCK))
-    unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
-    for start in range(0, n, _BLOCK):
-        size = min(_BLOCK, n - start)
+    block = min(max(_BLOCK_NUMBERS // members, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+    x, s = np.empty((members, block)), np.empty((members, block))
+    unit, inverse = np.empty(block), np.empty(block)
+    for start in range(0, n, block):
+        size = min(block, n - start)
         first, second = aleatoric[start : start + size], dispersion[start : start + size]
         u, v = unit[:size], inverse[:size]
         fill(u, 0.0)
@@ -196,11 +198,12 @@ def _gaussian(
     loc: Any, scale: Any, weights: Any, bandwidth: Any, aleatoric: Any, dispersion: Any
 ) -> None:
     members, n = loc.shape
-    x, s = np.empty((members, _BLOCK)), np.empty((members, _BLOCK))
-    width, root = np.empty((members, _BLOCK)), np.empty((members, _BLOCK))
-    inverse = np.empty(_BLOCK)
-    for start in range(0, n, _BLOCK):
-        size = min(_BLOCK, n - start)
+    block = min(max(_BLOCK_NUMBERS // members, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+    x, s = np.empty((members, block)), np.empty((members, block))
+    width, root = np.empty((members, block)), np.empty((members, block))
+    inverse = np.empty(block)
+    for start in range(0, n, block):
+        size = min(block, n - start)
         first, second = aleatoric[start : start + size], dispersion[start : start + size]
         v = inverse[:size]
         fill(first, 0.0)

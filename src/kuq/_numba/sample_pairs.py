@@ -36,7 +36,7 @@ def absolute(values: np.ndarray, member_weights: np.ndarray) -> tuple[np.ndarray
         _absolute(values, member_weights, within, dispersion, block, start, stop)
 
     # A pair of draws costs a tenth of a pair of normals.
-    spread(task, n, n * members**2 * count**2 / 20, block)
+    spread(task, n, n * members**2 * count**2 / 20, 32)
     return within, dispersion
 
 
