@@ -108,7 +108,7 @@ def _absolute_pair(
         width = _ROOT_PI * (r + s + t)
         width = width if width > _TINY else _TINY
         distance = (s - t) * (s - t) / width
-        total[k] += weight * (distance + (gap * error - r * fall / _ROOT_PI))
+        total[k] += weight * (distance + (gap * error - r * fall * (1.0 / _ROOT_PI)))
 
 
 @kernel(inputs(2), inputs(2), inputs(1), outputs(1), outputs(1))
