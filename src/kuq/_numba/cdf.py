@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from kuq._numba.compiling import Int, inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, spread
 from kuq._numba.mathematics import normal_cdf
 
 #: Grid points worked together; fewer for large ensembles, whose values must fit the cache.
@@ -46,9 +46,9 @@ def dispersion(
 def _fill(points: Any, loc: Any, scale: Any, values: Any) -> None:
     """F at sorted points. A point mass has ½ where it sits."""
     if points[points.size - 1] < loc - _WING * scale:
-        values[:] = 0.0
+        fill(values, 0.0)
     elif points[0] > loc + _WING * scale:
-        values[:] = 1.0
+        fill(values, 1.0)
     else:
         inverse = 1.0 / max(scale, 1e-300)
         for k in range(points.size):
@@ -94,8 +94,8 @@ def _dispersion(
             x, average, square = points[:size], mean[:size], variance[:size]
             for k in range(size):
                 x[k] = start[c] + (begin + k) * step[c]
-            average[:] = 0.0
-            square[:] = 0.0
+            fill(average, 0.0)
+            fill(square, 0.0)
             for m in range(members):
                 _fill(x, loc[m, c], scale[m, c], values[m, :size])
                 _add(weights[m], values[m, :size], average)

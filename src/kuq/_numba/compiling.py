@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
 from numba import types
+from numba.extending import intrinsic
 
 #: Arguments of kernels. Inputs may be read-only and have any strides; outputs are contiguous.
 #: With one signature per kernel nothing is compiled twice.
@@ -19,8 +21,10 @@ Real = types.float64
 #: Evaluations below which threads cost more than they give.
 _SMALLEST_FOR_THREADS = 1_000_000
 
-# The numbers of a product and the sum behind it may be fused, which the polynomials are made for.
-# Nothing else is left to the compiler: it may not reorder sums or forget about NaN.
+_BUILDING = threading.Lock()
+
+# A product and the sum behind it may be fused, which the polynomials are made for. Nothing else is
+# left to the compiler: it may not reorder sums or forget about NaN.
 _FLAGS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 
 
@@ -40,6 +44,18 @@ def outputs(ndim: int) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """A function for use inside of kernels; inlined, or loops over it do not vectorise."""
     return numba.njit(forceinline=True, **_FLAGS)(function)
+
+
+@inlined
+def fill(row: Any, value: Any) -> None:
+    """As a loop it compiles faster than an assignment to a slice."""
+    for k in range(row.size):
+        row[k] = value
+
+
+def emitted(function: Callable[..., Any]) -> Any:
+    """A function that writes its own machine instruction."""
+    return intrinsic(function)
 
 
 def reduction(function: Callable[..., Any]) -> Any:
@@ -70,7 +86,9 @@ def kernel(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., None
 
         @functools.wraps(function)
         def call(*arguments: Any) -> None:
-            built()(*arguments)
+            with _BUILDING:  # else the first threads would all compile
+                compiled = built()
+            compiled(*arguments)
 
         return call
 
@@ -91,10 +109,8 @@ def spread(task: Callable[[int, int], None], size: int, work: float, grain: int 
         task(0, size)
         return
     with ThreadPoolExecutor(min(workers, len(starts))) as pool:
-        done: Sequence[None] = list(
-            pool.map(lambda start: task(start, min(start + part, size)), starts)
-        )
-    assert len(done) == len(starts)
+        # Reading the results raises what a task has raised.
+        list(pool.map(lambda start: task(start, min(start + part, size)), starts))
 
 
 def _workers() -> int:

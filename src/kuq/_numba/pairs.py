@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from kuq._numba.compiling import inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
 from kuq._numba.mathematics import bits, erf_and_fall, expm1_negative, from_bits
 
-_BLOCK = 512
+#: Columns of a block: few if there are many members, whose rows are to stay in the cache.
+_LONGEST_BLOCK, _SHORTEST_BLOCK, _BLOCK_NUMBERS = 512, 64, 65_536
 _ROOT_PI = math.sqrt(math.pi)
 #: A column is measured in a power of two between these; squares of what remains are finite.
 _SMALLEST_UNIT, _LARGEST_UNIT = 2.0**-1000, 2.0**1000
@@ -39,7 +40,7 @@ def absolute(
         part = slice(start, stop)
         _absolute(loc[:, part], scale[:, part], weights, aleatoric[part], dispersion[part])
 
-    spread(task, n, n * members * (members + 1) / 2, _BLOCK)
+    spread(task, n, n * members * (members + 1) / 2, _SHORTEST_BLOCK)
     return aleatoric, dispersion
 
 
@@ -62,7 +63,7 @@ def gaussian(
             dispersion[part],
         )
 
-    spread(task, n, n * members * (members + 1) / 2, _BLOCK)
+    spread(task, n, n * members * (members + 1) / 2, _SHORTEST_BLOCK)
     return aleatoric, dispersion
 
 
@@ -107,21 +108,22 @@ def _absolute_pair(
         width = _ROOT_PI * (r + s + t)
         width = width if width > _TINY else _TINY
         distance = (s - t) * (s - t) / width
-        total[k] += weight * (distance + (gap * error - r * fall / _ROOT_PI))
+        total[k] += weight * (distance + (gap * error - r * fall * (1.0 / _ROOT_PI)))
 
 
 @kernel(inputs(2), inputs(2), inputs(1), outputs(1), outputs(1))
 def _absolute(loc: Any, scale: Any, weights: Any, aleatoric: Any, dispersion: Any) -> None:
     members, n = loc.shape
-    x, s = np.empty((members, _BLOCK)), np.empty((members, _BLOCK))
-    unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
-    for start in range(0, n, _BLOCK):
-        size = min(_BLOCK, n - start)
+    block = min(max(_BLOCK_NUMBERS // members, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+    x, s = np.empty((members, block)), np.empty((members, block))
+    unit, inverse = np.empty(block), np.empty(block)
+    for start in range(0, n, block):
+        size = min(block, n - start)
         first, second = aleatoric[start : start + size], dispersion[start : start + size]
         u, v = unit[:size], inverse[:size]
-        u[:] = 0.0
-        first[:] = 0.0
-        second[:] = 0.0
+        fill(u, 0.0)
+        fill(first, 0.0)
+        fill(second, 0.0)
         for i in range(members):
             for k in range(size):
                 x[i, k] = loc[i, start + k]
@@ -196,15 +198,16 @@ def _gaussian(
     loc: Any, scale: Any, weights: Any, bandwidth: Any, aleatoric: Any, dispersion: Any
 ) -> None:
     members, n = loc.shape
-    x, s = np.empty((members, _BLOCK)), np.empty((members, _BLOCK))
-    width, root = np.empty((members, _BLOCK)), np.empty((members, _BLOCK))
-    inverse = np.empty(_BLOCK)
-    for start in range(0, n, _BLOCK):
-        size = min(_BLOCK, n - start)
+    block = min(max(_BLOCK_NUMBERS // members, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+    x, s = np.empty((members, block)), np.empty((members, block))
+    width, root = np.empty((members, block)), np.empty((members, block))
+    inverse = np.empty(block)
+    for start in range(0, n, block):
+        size = min(block, n - start)
         first, second = aleatoric[start : start + size], dispersion[start : start + size]
         v = inverse[:size]
-        first[:] = 0.0
-        second[:] = 0.0
+        fill(first, 0.0)
+        fill(second, 0.0)
         for k in range(size):
             v[k] = 1.0 / bandwidth[start + k]
         for i in range(members):

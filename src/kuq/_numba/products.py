@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._numba.compiling import Int, inlined, inputs, kernel, outputs, rows, spread
+from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, rows, spread
 from kuq._numba.mathematics import from_bits, log, log1p, split
 
 #: Nodes that are worked together, and coordinates that are.
@@ -84,10 +84,25 @@ def _bounds_of(loc: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 @inlined
 def _largest(row: Any) -> Any:
-    found = 0.0
+    """The largest absolute value; NaN if there is one."""
+    found, missing = 0.0, False
     for k in range(row.size):
-        found = max(found, abs(row[k]))
-    return found
+        found = abs(row[k]) if abs(row[k]) > found else found
+        missing |= row[k] != row[k]
+    return math.nan if missing else found
+
+
+@inlined
+def _cut(x: Any, bound: Any) -> Any:
+    """x between ±bound; NaN stays."""
+    x = bound if x > bound else x
+    return -bound if x < -bound else x
+
+
+@inlined
+def _is_moderate(t: Any, length: Any) -> Any:
+    """Whether 16 factors 1 + 4tσ² can be multiplied. No for NaN, which logarithms would hide."""
+    return 4.0 * t * length * length < _LARGEST_FACTOR and t < _LARGEST_NODE
 
 
 @kernel(rows(3), rows(3), outputs(3))
@@ -100,7 +115,7 @@ def _bounds(loc: Any, scale: Any, out: Any) -> None:
 
 @inlined
 def _start(state: Any, width: Any) -> None:
-    state[:] = 0.0
+    fill(state, 0.0)
     for q in range(width):
         state[_P + q] = 1.0
         state[_Q + q] = 1.0
@@ -115,7 +130,7 @@ def _advance(state: Any, q: Any, t: Any, p4: Any, q4: Any, difference: Any, delt
     c = a + b
     u = t / c
     h = difference * u
-    h = min(max(h, -0.99), 0.99)  # beyond, gap and tilt come from the logarithms
+    h = _cut(h, 0.99)  # beyond, gap and tilt come from the logarithms
     state[_SHIFT + q] += delta2 * u
     state[_P + q] *= a
     state[_Q + q] *= b
@@ -205,7 +220,6 @@ def _over_lanes(
     d = loc.size
     lanes = _LANES if d >= _FEW_COORDINATES else _FEW_LANES
     _start(state, lanes)
-    steps = 0
     for start in range(0, d, lanes):
         stop = min(start + lanes, d)
         x, s = loc[start:stop], scale[start:stop]
@@ -213,10 +227,10 @@ def _over_lanes(
         for q in range(x.size):
             p4, q4, difference, delta2 = _prepared(x[q], s[q], y[q], r[q])
             _advance(state, q, t, p4, q4, difference, delta2)
-        steps += 1
-        if steps % _FEW == 0:
+        step = start // lanes
+        if step % _FEW == _FEW - 1:
             _normalise(state, lanes)
-        if steps % _MANY == 0:
+        if step % _MANY == _MANY - 1:
             _take_logarithms(state, lanes)
     _finish(state, lanes, 0, result)
     for m in range(6):
@@ -231,13 +245,14 @@ def _over_lanes(
 def _slowly(t: Any, loc: Any, scale: Any, loc2: Any, scale2: Any, result: Any, q: Any) -> None:
     """One node in units in which the kernel has width one; nothing overflows."""
     root = math.sqrt(t)
-    result[:, q] = 0.0
+    for m in range(6):
+        result[m, q] = 0.0
     for k in range(loc.size):
-        u, v = min(scale[k] * root, 1e150), min(scale2[k] * root, 1e150)
-        change = min(max((scale[k] - scale2[k]) * root, -1e150), 1e150)
-        delta = min(abs(loc[k] - loc2[k]) * root, 1e150)
+        u, v = _cut(scale[k] * root, 1e150), _cut(scale2[k] * root, 1e150)
+        change = _cut((scale[k] - scale2[k]) * root, 1e150)
+        delta = _cut((loc[k] - loc2[k]) * root, 1e150)
         c = 1.0 + 2.0 * (u * u + v * v)
-        h = min(max(2.0 * change / c * (u + v), -0.99), 0.99)
+        h = _cut(2.0 * change / c * (u + v), 0.99)
         result[0, q] -= 0.5 * math.log1p(4.0 * u * u)
         result[1, q] -= 0.5 * math.log1p(4.0 * v * v)
         result[2, q] -= 0.5 * math.log(c)
@@ -277,21 +292,16 @@ def _overlap(
         i, c = flat // n, flat % n
         for j in range(loc_q.shape[0]):
             x, s, y, r = loc_p[i, c], scale_p[i, c], loc_q[j, c], scale_q[j, c]
-            length = max(bounds_p[i, c, 0], bounds_q[j, c, 0])
-            size = max(length, bounds_p[i, c, 1] + bounds_q[j, c, 1])
+            length = bounds_p[i, c, 0] + bounds_q[j, c, 0]
+            size = length + bounds_p[i, c, 1] + bounds_q[j, c, 1]
             if count >= 4:
                 _prepare(x, s, y, r, p4, q4, difference, delta2)
             for begin in range(0, count, _WIDTH):
                 width = min(_WIDTH, count - begin)
-                highest = 0.0
+                fast = size < _LARGEST_LENGTH
                 for q in range(width):
                     nodes[q] = t[begin + q, i, j, c]
-                    highest = max(highest, nodes[q])
-                fast = (
-                    size < _LARGEST_LENGTH
-                    and highest < _LARGEST_NODE
-                    and 4.0 * highest * length * length < _LARGEST_FACTOR
-                )
+                    fast = fast and _is_moderate(nodes[q], length)
                 if not fast:
                     for q in range(width):
                         _slowly(nodes[q], x, s, y, r, result, q)
@@ -334,20 +344,19 @@ def _self_affinity(t: Any, scale: Any, out: Any, start: Any, stop: Any) -> None:
             squares[k] = 4.0 * scale[i, c, k] * scale[i, c, k]
         for begin in range(0, count, _WIDTH):
             width = min(_WIDTH, count - begin)
-            highest = 0.0
+            fast = length < _LARGEST_LENGTH
             for q in range(width):
                 nodes[q] = t[begin + q, i, c]
-                highest = max(highest, nodes[q])
-            factor = 4.0 * highest * length * length
-            if not (length < _LARGEST_LENGTH and factor < _LARGEST_FACTOR):
+                fast = fast and _is_moderate(nodes[q], length)
+            if not fast:
                 for q in range(width):
                     total, root = 0.0, math.sqrt(nodes[q])
                     for k in range(d):
-                        u = min(scale[i, c, k] * root, 1e150)
+                        u = _cut(scale[i, c, k] * root, 1e150)
                         total += math.log1p(4.0 * u * u)
                     out[begin + q, i, c] = -0.5 * total
             elif count >= 4:
-                state[:] = 0.0
+                fill(state, 0.0)
                 for k in range(d):
                     for q in range(width):
                         _grow(state, q, nodes[q] * squares[k])
@@ -363,14 +372,12 @@ def _self_affinity(t: Any, scale: Any, out: Any, start: Any, stop: Any) -> None:
 
 @inlined
 def _sum_over_lanes(t: Any, squares: Any, state: Any) -> Any:
-    state[:] = 0.0
-    steps = 0
+    fill(state, 0.0)
     for start in range(0, squares.size, _LANES):
         part = squares[start : min(start + _LANES, squares.size)]
         for q in range(part.size):
             _grow(state, q, t * part[q])
-        steps += 1
-        if steps % _FEW == 0:
+        if start // _LANES % _FEW == _FEW - 1:
             _absorb(state, _LANES)
     _absorb(state, _LANES)
     total = 0.0

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._numba.compiling import Int, inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, spread
 
 #: Numbers of a block of columns, which are to stay in the second cache.
 _BLOCK_NUMBERS = 16_384
@@ -36,7 +36,7 @@ def absolute(values: np.ndarray, member_weights: np.ndarray) -> tuple[np.ndarray
         _absolute(values, member_weights, within, dispersion, block, start, stop)
 
     # A pair of draws costs a tenth of a pair of normals.
-    spread(task, n, n * members**2 * count**2 / 20, block)
+    spread(task, n, n * members**2 * count**2 / 20, 32)
     return within, dispersion
 
 
@@ -102,21 +102,21 @@ def _absolute(
     for begin in range(start, stop, block):
         size = min(block, stop - begin)
         sums, total = pair[:size], dispersion[begin : begin + size]
-        total[:] = 0.0
+        fill(total, 0.0)
         for m in range(members):
             for a in range(count):
                 for k in range(size):
                     work[m, a, k] = values[m, a, begin + k]
             _sort(work[m, :, :size])
             own = within[m, begin : begin + size]
-            own[:] = 0.0
+            fill(own, 0.0)
             # ½ mean |x_i − x_j|: a gap lies between the draws below and those above it.
             for a in range(count - 1):
                 weight = (a + 1) * (count - 1 - a) / pairs
                 _add_gap(work[m, a, :size], work[m, a + 1, :size], weight, own)
         for i in range(members):
             for j in range(i + 1, members):
-                sums[:] = 0.0
+                fill(sums, 0.0)
                 for a in range(count):
                     x, y = work[i, a, :size], work[j, a, :size]
                     _add_distance(x, y, sums)
