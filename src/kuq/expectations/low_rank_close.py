@@ -12,12 +12,13 @@ agree only up to a rotation, and variances that differ only within the span of t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, is_traced, namespace
-from kuq.expectations.low_rank_sums import CACHE, weighted_gram
+from kuq._array import Array, namespace
+from kuq.expectations.low_rank_sums import by_node, in_pieces, weighted_gram
 from kuq.expectations.small_matrices import (
     Factor,
     apply,
@@ -43,7 +44,14 @@ class Comparison(NamedTuple):
 def compare(
     t: Array, rows1: Array, diag1: Array, rows2: Array, diag2: Array, delta: Array
 ) -> Comparison:
-    """All of ``Comparison`` for the nodes t; of large laws one node after the other."""
+    """All of ``Comparison`` for the nodes t, in pieces that fit the cache."""
+    arrays = [(t, 1, 0), (rows1, 0, 2), (diag1, 0, 1), (rows2, 0, 2), (diag2, 0, 1), (delta, 0, 1)]
+    return Comparison(*in_pieces(_compare, 2 * math.prod(rows1.shape[-2:]), arrays))
+
+
+def _compare(
+    t: Array, rows1: Array, diag1: Array, rows2: Array, diag2: Array, delta: Array
+) -> Comparison:
     xp = namespace(t, delta)
     r, d = rows1.shape[-2:]
     # A column may change its sign freely; choose the sign that makes `half` small.
@@ -53,21 +61,12 @@ def compare(
     mean = xp.broadcast_to((rows1 + rows2) / 2, (*lead, r, d))
     half = xp.broadcast_to((rows1 - rows2) / 2, (*lead, r, d))
     delta = xp.broadcast_to(delta, (*lead, d))
-    total, difference = diag1 + diag2, diag1 - diag2
+    node = t[..., None]
+    width = 1 + 2 * node * (diag1 + diag2)
     # With d <= r the diagonal parts hide inside the span of the factors, where the low-rank
     # form of the gap cancels; there the d x d form is both exact and cheaper.
-    method = _compare_dense if d <= r else _compare_low_rank
-
-    def at(node: Array) -> Comparison:
-        node = node[..., None]
-        width = 1 + 2 * node * total
-        return method(4 * node / width, 2 * node * difference / width, mean, half, delta)
-
-    nodes = t.shape[0]
-    if nodes == 1 or is_traced(mean) or is_traced(t) or nodes * np.prod(mean.shape) < CACHE:
-        return at(t)
-    results = [at(t[k : k + 1, ...]) for k in range(nodes)]
-    return Comparison(*(xp.concat(list(part), axis=0) for part in zip(*results, strict=True)))
+    compare = _compare_dense if d <= r else _compare_low_rank
+    return compare(4 * node / width, 2 * node * (diag1 - diag2) / width, mean, half, delta)
 
 
 def _compare_dense(weight: Array, skew: Array, mean: Array, half: Array, delta: Array) -> Comparison:
@@ -95,17 +94,14 @@ def _compare_low_rank(
     first = factorise(gram)
     inverse = first[2]
     part = xp.matrix_transpose(inverse) @ (inverse @ links)
-    # Least-squares residuals instead of Schur complements: errors enter squared, so that nothing
-    # is lost where `half` or `delta` lie in the span of `mean` and t is large.
-    rest = other - xp.matrix_transpose(part) @ mean
-    schur = (weight[..., None, :] * rest) @ xp.matrix_transpose(rest)
+    schur = by_node(lambda weight, part: _residual_gram(weight, part, mean, other), weight, part)
     schur = schur + xp.matrix_transpose(part) @ part
     second = factorise(schur[..., :r, :r])
 
     along = xp.matrix_transpose(second[2]) @ (second[2] @ schur[..., :r, r:])
-    remote = rest[..., r:, :] - xp.matrix_transpose(along) @ rest[..., :r, :]
     around = part[..., r:] - part[..., :r] @ along
-    shift = xp.sum(weight * remote[..., 0, :] ** 2, axis=-1)
+    remote = delta - _combine(along, half) - _combine(around, mean)
+    shift = xp.sum(weight * remote**2, axis=-1)
     shift = (shift + xp.sum(along**2 + around**2, axis=(-2, -1))) / 4
 
     near = xp.max(xp.abs(skew), axis=-1) < 0.5
@@ -118,6 +114,22 @@ def _compare_low_rank(
     gap = gap - xp.sum(xp.log1p(-(skew**2)), axis=-1) / 4
     tilt = tilt + xp.sum(xp.atanh(skew), axis=-1) / 2
     return Comparison(first[0] + second[0], shift, near & near_too, gap, tilt)
+
+
+def _residual_gram(weight: Array, part: Array, mean: Array, other: Array) -> Array:
+    """The Gram matrix of what is left of `other` when `part` of `mean` is taken off.
+
+    Least-squares residuals instead of Schur complements: errors enter squared, so that nothing
+    is lost where `half` or `delta` lie in the span of `mean` and t is large.
+    """
+    xp = namespace(weight)
+    rest = other - xp.matrix_transpose(part) @ mean
+    return (weight[..., None, :] * rest) @ xp.matrix_transpose(rest)
+
+
+def _combine(column: Array, rows: Array) -> Array:
+    """The sum of rows with the coefficients of a column (…, r, 1)."""
+    return (namespace(rows).matrix_transpose(column) @ rows)[..., 0, :]
 
 
 def _differences(weight: Array, skew: Array, mean: Array, half: Array) -> tuple[Array, Array]:

@@ -107,8 +107,8 @@ def weighted_gram(weight: Array, left: Array, right: Array) -> Array:
     """left diag(weight) right': (T, …, d) with (…, m, d) and (…, n, d) to (T, …, m, n)."""
     xp = namespace(weight)
     m, n = left.shape[-2], right.shape[-2]
-    if weight.shape[0] < m:
-        return left @ xp.matrix_transpose(weight[..., None, :] * right)
+    if weight.shape[0] < m or not is_traced(weight):
+        return by_node(lambda w: left @ xp.matrix_transpose(w[..., None, :] * right), weight)
     # Many nodes: the products of the rows are smaller than a weighted copy for each node.
     products = left[..., :, None, :] * right[..., None, :, :]
     products = xp.reshape(products, (*products.shape[:-3], m * n, products.shape[-1]))
@@ -122,18 +122,24 @@ def _unflatten(flat: Array, m: int, n: int) -> Array:
     return xp.reshape(flat, (*flat.shape[:-1], m, n))
 
 
+def by_node(function: Callable[..., Array], weight: Array, *others: Array) -> Array:
+    """A function of weights (T, …, d) and others (T, …), for large weights one node at a time."""
+    nodes = weight.shape[0]
+    # A weighted copy of the rows is an order of magnitude larger than the weights.
+    if is_traced(weight) or 10 * math.prod(weight.shape) <= CACHE:
+        return function(weight, *others)
+    parts = [function(*(x[k : k + 1, ...] for x in (weight, *others))) for k in range(nodes)]
+    return parts[0] if nodes == 1 else namespace(weight).concat(parts, axis=0)
+
+
 def _node_by_node(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
     xp = namespace(rows)
     spread = scale[..., None] * variance
-    logs = xp.sum(xp.log1p(spread), axis=-1)
     # Both sides of the product are one array, which BLAS turns into half the work. The scale
     # stays outside of the root, whose gradient at zero is infinite.
-    root = (1 / xp.sqrt(1 + spread))[..., None, :]
-    if root.shape[0] == 1 or math.prod(root.shape) * rows.shape[-2] <= CACHE:
-        gram = _square(root * rows)
-    else:
-        gram = xp.stack([_square(root[k] * rows) for k in range(root.shape[0])])
-    return scale[..., None, None] * gram, logs
+    root = 1 / xp.sqrt(1 + spread)
+    gram = by_node(lambda root: _square(root[..., None, :] * rows), root)
+    return scale[..., None, None] * gram, xp.sum(xp.log1p(spread), axis=-1)
 
 
 def _square(rows: Array) -> Array:
