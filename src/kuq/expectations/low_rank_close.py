@@ -69,7 +69,9 @@ def _compare(
     return compare(4 * node / width, 2 * node * (diag1 - diag2) / width, mean, half, delta)
 
 
-def _compare_dense(weight: Array, skew: Array, mean: Array, half: Array, delta: Array) -> Comparison:
+def _compare_dense(
+    weight: Array, skew: Array, mean: Array, half: Array, delta: Array
+) -> Comparison:
     """All from N = C^-1/2 (A - B) C^-1/2 / 2: gap = -logdet(I - N^2)/4, tilt = tr atanh(N)/2."""
     xp = namespace(weight)
     root = xp.sqrt(weight)

@@ -62,29 +62,29 @@ def in_pieces(
     broadcast; ``size`` numbers belong to one entry of the lead. Results are (T, lead…, …).
     """
     whole = [a for a, _, _ in arrays]
-    leads = [a.shape[before : a.ndim - after] for a, before, after in arrays]
-    lead = np.broadcast_shapes(*leads)
+    lead = np.broadcast_shapes(*(a.shape[before : a.ndim - after] for a, before, after in arrays))
     count = math.prod(lead)
     if count * size <= CACHE or count == 1 or any(is_traced(a) for a in whole):
         return function(*whole)
-    axis = next(k for k, length in enumerate(lead) if length > 1) - len(lead)
+    axis = next(k for k, length in enumerate(lead) if length > 1)
     step = max(1, CACHE * lead[axis] // (count * size))
     results = []
     for start in range(0, lead[axis], step):
-        piece = [
-            (_cut(a, axis - after, slice(start, start + step)) if -axis <= len(own) else a, b, after)
-            for (a, b, after), own in zip(arrays, leads, strict=True)
+        part, back = slice(start, start + step), len(lead) - axis
+        pieces = [
+            (_cut(a, before, a.ndim - after - back, part), before, after)
+            for a, before, after in arrays
         ]
-        results.append(in_pieces(function, size, piece))
-    axis += len(lead) + 1
+        results.append(in_pieces(function, size, pieces))
     xp = namespace(*whole)
-    return tuple(xp.concat(list(parts), axis=axis) for parts in zip(*results, strict=True))
+    return tuple(xp.concat(list(parts), axis=axis + 1) for parts in zip(*results, strict=True))
 
 
-def _cut(array: Array, axis: int, part: slice) -> Array:
-    if array.shape[axis] == 1:
+def _cut(array: Array, first: int, axis: int, part: slice) -> Array:
+    """A part along one axis, unless the array broadcasts along it."""
+    if axis < first or array.shape[axis] == 1:
         return array
-    return array[(..., part, *(slice(None),) * (-axis - 1))]
+    return array[(*(slice(None),) * axis, part, ...)]
 
 
 def _sums(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
@@ -202,9 +202,7 @@ def _terms_needed(ratio: float, precision: float, nodes: int) -> int | None:
     return None
 
 
-def _by_series(
-    scale: Array, rows: Array, variance: Array, series: _Series
-) -> tuple[Array, Array]:
+def _by_series(scale: Array, rows: Array, variance: Array, series: _Series) -> tuple[Array, Array]:
     xp = namespace(rows)
     terms, centre, half, excess, ratio = series
     m, d = rows.shape[-2:]
