@@ -408,7 +408,7 @@ def generic_series(values, omega, coefficients, v, w):
     mean = np.sum(w[:, None] * phi, axis=1, keepdims=True)
     within = np.sum(coefficients[:, None] * np.abs(phi) ** 2, axis=0)
     spread = np.sum(w[:, None] * np.abs(phi - mean) ** 2, axis=1)
-    return within, 2 * np.sum(coefficients * spread, axis=0)
+    return within, np.sum(coefficients * spread, axis=0)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_fourier(members, n, count, length, weighted, rng):
     omega, w = rng.uniform(0.1, 1.5, n), rng.dirichlet(np.ones(members))
     coefficients = rng.uniform(0, 1, (length, n))
     v = rng.dirichlet(np.ones(count), (members, n)) if weighted else None
-    got = fourier.statistics(values, omega, coefficients, v, w)
+    got = fourier.sums(values, omega, coefficients, v, w)
     for a, b in zip(got, generic_series(values, omega, coefficients, v, w), strict=True):
         np.testing.assert_allclose(a, b, rtol=RTOL, atol=1e-28)
 
@@ -431,12 +431,12 @@ def test_fourier_far_out_and_close(n, rng):
     values = rng.normal(size=(3, n, 15))
     omega, w = np.asarray([1e7, 1.0, 1e-150, 0.0] * (n // 4)), np.asarray([0.2, 0.3, 0.5])
     coefficients = rng.uniform(0, 1, (9, n))
-    got = fourier.statistics(values, omega, coefficients, None, w)
+    got = fourier.sums(values, omega, coefficients, None, w)
     for a, b in zip(got, generic_series(values, omega, coefficients, None, w), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-28)  # e^(ikωx) is that ill-conditioned
     # Members 1e−9 apart: errors of 1e−15 in φ are 1e−6 of its differences.
     near = values[:1] + 1e-9 * rng.normal(size=(3, n, 1))
-    got = fourier.statistics(near, np.ones(n), coefficients, None, w)
+    got = fourier.sums(near, np.ones(n), coefficients, None, w)
     want = generic_series(near, np.ones(n), coefficients, None, w)
     np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
@@ -553,8 +553,8 @@ def test_threads_change_nothing(rng, monkeypatch):
             *pairs.gaussian(loc, scale, w, 1.0),
             *products.overlap(*node_laws),
             products.self_affinity(node_laws[0][:, :, 0], node_laws[2]),
-            *fourier.statistics(draws, np.ones(200), np.ones((5, 200)), None, w),
-            *fourier.statistics(many_draws, np.ones(30), np.ones((5, 30)), None, w),
+            *fourier.sums(draws, np.ones(200), np.ones((5, 200)), None, w),
+            *fourier.sums(many_draws, np.ones(30), np.ones((5, 30)), None, w),
             cdf.dispersion(loc[:, :40], scale[:, :40], w, *grid),
             *sample_pairs.absolute(loc.reshape(4, 5, 1000), w),
         ]

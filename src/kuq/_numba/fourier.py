@@ -33,7 +33,7 @@ _FEW_DRAWS, _FEW_COLUMNS, _LARGEST_TABLE = 20, 8, 8192
 _LARGEST_ANGLE = 1e6
 
 
-def statistics(
+def sums(
     values: np.ndarray,
     omega: np.ndarray,
     coefficients: np.ndarray,
@@ -43,7 +43,7 @@ def statistics(
     """(within, dispersion) of members (M, n, N), centred per column, under Σ_k c_k cos(kω r).
 
     With φ_mk = Σ_j v_j exp(ikωx_j) and its mean φ̄_k over members: within (M, n) = Σ_k c_k |φ_mk|²
-    and dispersion (n,) = 2 Σ_k c_k Σ_m w_m |φ_mk − φ̄_k|². ``omega`` is (n,), ``coefficients``
+    and dispersion (n,) = Σ_k c_k Σ_m w_m |φ_mk − φ̄_k|². ``omega`` is (n,), ``coefficients``
     (K, n), ``sample_weights`` (M, n, N) or None for equal ones. φ has absolute errors of 1e−16·K,
     hence the dispersion of members that nearly agree has relative errors of that over the
     distance of their φ.
@@ -169,7 +169,7 @@ def _over_draws(
                 x, y = phi[m, 0, k] - a, phi[m, 1, k] - b
                 spread_k += member_weights[m] * (x * x + y * y)
             total += coefficients[k, c] * spread_k
-        dispersion[c] = 2.0 * total
+        dispersion[c] = total
 
 
 @inlined
@@ -263,4 +263,4 @@ def _over_columns(
                 for q in range(2 * _LANES):
                     mean[q] += member_weights[m] * phi[m, k, q]
             for m in range(members):
-                _add_squares(factors[k], 2.0 * member_weights[m], phi[m, k], mean, total)
+                _add_squares(factors[k], member_weights[m], phi[m, k], mean, total)

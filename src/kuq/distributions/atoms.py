@@ -165,7 +165,7 @@ class LowRanks(Atoms):
 
     @property
     def size(self) -> int:
-        return 6 * int(math.prod(self.factor.shape[-2:]))  # six products of d × r matrices per pair
+        return int(math.prod(self.factor.shape[-2:])) + 2 * int(self.diag.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)

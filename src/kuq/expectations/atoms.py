@@ -27,7 +27,7 @@ from kuq.distributions.atoms import (
 from kuq.errors import NoClosedFormError
 from kuq.expectations import affinities, overlap, scalar
 from kuq.expectations.measure import Measure
-from kuq.expectations.scales import AtScale, integrate
+from kuq.expectations.scales import BLOCK, AtScale, integrate
 from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
 from kuq.kernels.energy import Energy
@@ -37,6 +37,8 @@ from kuq.kernels.squared_error import SquaredError
 
 AnyAtoms: TypeAlias = Any
 
+#: Scales at once for low-rank normals, which share work between them.
+LOW_RANK_NODES = 18
 #: Below this fraction of the affinities the closed form of the Laplace kernel has lost digits.
 _CLOSE = 1e-3
 
@@ -65,11 +67,12 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
         log_self = log_affinity(t)
         return overlap.entropy(log_self), xp.exp(log_self) / 2
 
-    moment = 2 * spread(p)
-    window = Window(
-        moment, p.smallest_variance(), tail_order(p), moment / 2, cautious=isinstance(p, Products)
-    )
-    return _over_scales(measure, at_scale, window, 1)
+    def window() -> Window:
+        moment = 2 * spread(p)
+        smallest, cautious = p.smallest_variance(), isinstance(p, Products)
+        return Window(moment, smallest, tail_order(p), moment / 2, cautious=cautious)
+
+    return _over_scales(measure, at_scale, window, p, 1)
 
 
 def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
@@ -111,7 +114,7 @@ def matched_divergence(measure: Measure, p: Points, q: Points) -> Array:
     moment = start + diagonal[..., :, None] + diagonal[..., None, :]
     smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
     window = Window(moment, smallest, math.inf, slope=-mixed / 2)
-    return xp.mean(_over_scales(measure, at_scale, window, 2), axis=(-2, -1))
+    return xp.mean(_over_scales(measure, at_scale, lambda: window, p, 2), axis=(-2, -1))
 
 
 def _matched_distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]:
@@ -148,9 +151,11 @@ def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         value = namespace(t).exp(o.log_c - o.shift)
         return value, value
 
-    window = _pair_window(p, q)
-    window = window._replace(slope=-window.moment, start_value=1.0)
-    return _over_scales(measure, at_scale, window, 2)
+    def window() -> Window:
+        between = _pair_window(p, q)
+        return between._replace(slope=-between.moment, start_value=1.0)
+
+    return _over_scales(measure, at_scale, window, p, 2)
 
 
 def _plain(atoms: AnyAtoms) -> bool:
@@ -239,7 +244,7 @@ def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
         return overlap.divergence(o), rest
 
-    return _over_scales(measure, between, _pair_window(p, q), 2)
+    return _over_scales(measure, between, lambda: _pair_window(p, q), p, 2)
 
 
 class Window(NamedTuple):
@@ -265,28 +270,33 @@ def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
     return Window(moment, smallest, order, gap, cautious=isinstance(p, Products))
 
 
-def _over_scales(measure: Measure, g: AtScale, window: Window, atom_axes: int) -> Array:
+def _over_scales(
+    measure: Measure, g: AtScale, window: Callable[[], Window], p: AnyAtoms, atom_axes: int
+) -> Array:
     """g at the single scale of the Gaussian kernel, or integrated over scales."""
-    kernel, bandwidth, moment = measure.kernel, measure.width(atom_axes), window.moment
+    kernel, bandwidth = measure.kernel, measure.width(atom_axes)
     if isinstance(kernel, Gaussian):
         t = 1 / bandwidth / bandwidth
         if isinstance(t, float):
-            t = constants([t], moment)
-        t = namespace(moment).reshape(t, (1,) * (1 + moment.ndim - t.ndim) + tuple(t.shape))
+            t = constants([t], p.reference)
+        ndim = len(p.lead) + atom_axes - 1
+        t = namespace(p.reference).reshape(t, (1,) * (1 + ndim - t.ndim) + tuple(t.shape))
         return g(t)[0][0]
     assert isinstance(kernel, ScaleMixture)
+    known = window()
     if isinstance(bandwidth, float):
-        bandwidth = constants([bandwidth], moment)
+        bandwidth = constants([bandwidth], known.moment)
     degree = kernel.card.homogeneous_degree or 0.0
     return integrate(
         kernel,
         g,
-        moment,
-        window.smallest_variance,
+        known.moment,
+        known.smallest_variance,
         bandwidth,
         measure.rtol,
-        window.start_value,
-        decay=min(2.0, max(0.15, (window.tail_order - degree) / 2)),
-        slope=window.slope if window.tail_order > 6 else None,
-        cautious=window.cautious,
+        known.start_value,
+        decay=min(2.0, max(0.15, (known.tail_order - degree) / 2)),
+        slope=known.slope if known.tail_order > 6 else None,
+        cautious=known.cautious,
+        block=LOW_RANK_NODES if isinstance(p, LowRanks) else BLOCK,
     )

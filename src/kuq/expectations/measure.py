@@ -10,6 +10,7 @@ from kuq._array import Array, widen
 from kuq.kernels.base import Kernel, ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.laplace import Laplace
+from kuq.kernels.squared_error import SquaredError
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Measure:
         if self.bandwidth is None or isinstance(self.bandwidth, float):
             return self.bandwidth
         return self.bandwidth[(..., *(None,) * atom_axes)]
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the kernel sees no more than means and variances."""
+        return isinstance(self.kernel, SquaredError)
 
     @property
     def is_absolute(self) -> bool:

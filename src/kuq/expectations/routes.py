@@ -17,7 +17,6 @@ from kuq.expectations.gram import Statistics
 from kuq.expectations.measure import Measure
 from kuq.kernels.base import Radial
 from kuq.kernels.gaussian import Gaussian
-from kuq.kernels.squared_error import SquaredError
 
 #: Draws of all members from which on a Fourier series can be shorter than sums over pairs.
 _FOURIER_DRAWS = 64
@@ -39,7 +38,7 @@ class Route(NamedTuple):
 def chosen(measure: Measure, stack: Stack) -> Route | None:
     """The fast form for a stack, or None for plain sums over pairs."""
     kernel = measure.kernel
-    if has_moments(measure):
+    if measure.is_quadratic:
         return MOMENTS
     if not all(isinstance(group.atoms, Points) for group in stack.groups):
         return MANY_NORMALS if _are_many_scalar_normals(measure, stack) else None
@@ -51,11 +50,6 @@ def chosen(measure: Measure, stack: Stack) -> Route | None:
     if on_the_line and isinstance(kernel, Gaussian) and _draws(stack) >= _FOURIER_DRAWS:
         return FOURIER
     return GRAM if _draws(stack) > _GRAM_PARTNERS else None
-
-
-def has_moments(measure: Measure) -> bool:
-    """Whether the kernel sees no more than means and variances."""
-    return isinstance(measure.kernel, SquaredError)
 
 
 def _are_many_scalar_normals(measure: Measure, stack: Stack) -> bool:

@@ -45,7 +45,7 @@ def divergence(measure: Measure, p: Law, q: Law) -> Array:
     """D of laws, (lead…) broadcast."""
     if routes.is_sorted(measure, p, q):
         return by_sorting.divergence(p, q)
-    if routes.has_moments(measure):
+    if measure.is_quadratic:
         xp = namespace(p.atoms.reference)
         gap = moments.mean_gap(p, q)
         return xp.sum(gap * gap, axis=-1)
@@ -123,10 +123,12 @@ def _pair_cost(measure: Measure, p: Law, q: Law) -> int:
     size = max(left.atoms.size, right.atoms.size)
     points = isinstance(left.atoms, Points) and isinstance(right.atoms, Points)
     closed = points or (measure.closed_in_one_dimension and left.dimension == 1)
-    if measure.many_scales and not closed:
-        shared = isinstance(left.atoms, LowRanks) or isinstance(right.atoms, LowRanks)
-        # Low-rank normals share work between scales; other sums go in pieces, see affinities.
-        size = BLOCK * (size if shared else min(size, 8))
+    ranks = [x.atoms.factor.shape[-1] for x in (left, right) if isinstance(x.atoms, LowRanks)]
+    if ranks and not measure.is_quadratic:  # small matrices at every scale
+        nodes = atoms.LOW_RANK_NODES if measure.many_scales else 1
+        size = left.dimension + nodes * (2 * max(ranks) + 1) ** 2
+    elif measure.many_scales and not closed:  # sums over the event go in pieces, see affinities
+        size = BLOCK * min(size, 8)
     return int(left.count * right.count * size)
 
 
@@ -196,7 +198,7 @@ def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[PairBlock
 
 
 def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
-    if routes.has_moments(measure) or routes.is_sorted(measure, p, q):
+    if measure.is_quadratic or routes.is_sorted(measure, p, q):
         return divergence(measure, p, q)
     return _pair(measure, p, q, inner_p, inner_q)
 

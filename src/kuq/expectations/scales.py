@@ -78,6 +78,7 @@ def integrate(
     decay: float = 2.0,
     slope: Array | None = None,
     cautious: bool = True,
+    block: int = BLOCK,
 ) -> Array:
     """∫ w(v) g(t) dv with relative accuracy ``rtol``.
 
@@ -87,6 +88,7 @@ def integrate(
     the nodes fails for laws of equal means, whose slope is zero. ``decay`` is lower for laws
     with heavy tails, whose g is a smaller power of t at the left end. ``cautious`` is False where
     the second moment bounds all others, as for normals: the window may then start later.
+    ``block`` nodes are evaluated at once.
     """
     xp = namespace(second_moment)
     kernel = kernel.shape()
@@ -120,7 +122,8 @@ def integrate(
     left = _Left(start_value, slope, orders)
     if skip > 0:
         left = _Left(start_value, None, _HEAVY_LEFT_ORDERS)
-    return _sum_over_window(g, tables, position, count, bandwidth, rtol, left)
+    block = count if is_traced(position) else block
+    return _sum_over_window(g, tables, position, count, bandwidth, rtol, left, block)
 
 
 def _sum_over_window(
@@ -131,9 +134,9 @@ def _sum_over_window(
     bandwidth: Array | None,
     rtol: float,
     left: _Left,
+    block: int,
 ) -> Array:
     xp = namespace(position)
-    block = count if is_traced(position) else BLOCK
     fit = len(_RIGHT_ORDERS)
     total, done = None, 0
     latest: list[Array] = []
