@@ -114,7 +114,7 @@ def matched_divergence(measure: Measure, p: Points, q: Points) -> Array:
     moment = start + diagonal[..., :, None] + diagonal[..., None, :]
     smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
     window = Window(moment, smallest, math.inf, slope=-mixed / 2)
-    return xp.mean(_over_scales(measure, at_scale, lambda: window, p, 2), axis=(-2, -1))
+    return xp.mean(_over_scales(measure, at_scale, lambda: window, p.expand(0), 2), axis=(-2, -1))
 
 
 def _matched_distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]:
@@ -273,14 +273,16 @@ def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
 def _over_scales(
     measure: Measure, g: AtScale, window: Callable[[], Window], p: AnyAtoms, atom_axes: int
 ) -> Array:
-    """g at the single scale of the Gaussian kernel, or integrated over scales."""
+    """g at the single scale of the Gaussian kernel, or integrated over scales.
+
+    ``p`` has the lead axes of g, or ones that broadcast to them.
+    """
     kernel, bandwidth = measure.kernel, measure.width(atom_axes)
     if isinstance(kernel, Gaussian):
         t = 1 / bandwidth / bandwidth
         if isinstance(t, float):
             t = constants([t], p.reference)
-        ndim = len(p.lead) + atom_axes - 1
-        t = namespace(p.reference).reshape(t, (1,) * (1 + ndim - t.ndim) + tuple(t.shape))
+        t = namespace(p.reference).reshape(t, (1,) * (1 + len(p.lead) - t.ndim) + tuple(t.shape))
         return g(t)[0][0]
     assert isinstance(kernel, ScaleMixture)
     known = window()
