@@ -20,7 +20,10 @@ class Measure:
     kernel: Kernel
     bandwidth: Array | float | None
     rtol: float
+    #: numbers that a temporary may have
     budget: int
+    #: numbers of one parameter that a tile may have; the budget if that is larger
+    room: int = 0
 
     def at(self, part: slice | Array) -> Measure:
         """The same for a part of the batch."""

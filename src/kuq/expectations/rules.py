@@ -153,7 +153,7 @@ def _member_cost(measure: Measure, stack: Stack) -> int:
     # Two pairs at a time fill a piece; all members together are touched by few operations.
     together = min(2, max(1, stack.member_count - 1))
     pair = max(_pair_cost(measure, p, q) for p in stack.groups for q in stack.groups)
-    return max(together * pair, draws * size // 4)
+    return max(together * pair, draws * size * measure.budget // max(measure.budget, measure.room))
 
 
 def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:

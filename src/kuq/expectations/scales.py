@@ -57,10 +57,14 @@ class Tables:
     first: int
     step: float
     weight: np.ndarray
-    #: Σ_{k<n} w_k e^{j(v_k − v_n)} for the powers j of the left tail
-    below: dict[float, np.ndarray]
-    #: Σ_{k>n} w_k e^{j(v_k − v_n)} for the powers j of the right tail
-    above: dict[float, np.ndarray]
+    #: Σ_{k<n} w_k, and Σ_{k<n} w_k e^(v_k − v_n)
+    mass_below: np.ndarray
+    linear_below: np.ndarray
+    #: Σ_{k>n} w_k
+    mass_above: np.ndarray
+    #: what the values at the first nodes, by orders of the fit, or the last ones add to the tails
+    left: dict[tuple[float, ...], np.ndarray]
+    right: np.ndarray
     #: the part of the grid where the density is not negligible
     support: tuple[int, int]
     #: beyond it the density is a power of t, or ends
@@ -154,51 +158,32 @@ def _sum_over_window(
         done += size
         latest = [*latest, *(value[k] for k in range(size))][-fit:]
         last = nodes[-1]
-        complete = _look_up(tables.above[0.0], tables, last) * rest[-1] <= 1e-2 * rtol * total
+        complete = _look_up(tables.mass_above, tables, last) * rest[-1] <= 1e-2 * rtol * total
         if done >= count or bool(xp.all(complete | ~xp.isfinite(total))):
             break
-    constant = latest[-1] * _look_up(tables.above[0.0], tables, last)
+    constant = latest[-1] * _look_up(tables.mass_above, tables, last)
     fitted = _right_tail(tables, last, xp.stack(latest))
     return total + xp.where(complete, constant, fitted)
 
 
 def _left_tail(tables: Tables, nodes: Array, t: Array, g: Array, left: _Left) -> Array:
     """Σ w g over the nodes before the window."""
-    g = g[: len(left.orders)] - left.value
-    tail = _extrapolated(g, tables.below, left.orders, tables, nodes[0])
+    xp = namespace(g)
+    count = len(left.orders)
+    g = g[:count, ...] - left.value
     if left.slope is not None:
-        # The slope is taken out before the fit and put back: the fit is linear.
-        line = left.slope * t[: len(left.orders)]
-        tail = tail - _extrapolated(line, tables.below, left.orders, tables, nodes[0])
-        tail = tail + line[0] * _look_up(tables.below[1.0], tables, nodes[0])
+        g = g - left.slope * t[:count, ...]
+    tail = xp.sum(g * _look_up(tables.left[left.orders], tables, nodes[0]), axis=0)
+    if left.slope is not None:
+        tail = tail + left.slope * t[0] * _look_up(tables.linear_below, tables, nodes[0])
     if left.value:
-        tail = tail + left.value * _look_up(tables.below[0.0], tables, nodes[0])
+        tail = tail + left.value * _look_up(tables.mass_below, tables, nodes[0])
     return tail
 
 
 def _right_tail(tables: Tables, last: Array, latest: Array) -> Array:
-    xp = namespace(latest)
-    backwards = xp.flip(latest, axis=0)
-    return _extrapolated(backwards, tables.above, _RIGHT_ORDERS, tables, last, forwards=False)
-
-
-def _extrapolated(
-    g: Array,
-    sums: dict[float, np.ndarray],
-    orders: tuple[float, ...],
-    tables: Tables,
-    node: Array,
-    forwards: bool = True,
-) -> Array:
-    """Σ w g beyond a node, for g = Σ c_j t^j through its values at that node and the next ones."""
-    step = tables.step if forwards else -tables.step
-    powers = np.exp(step * np.outer(np.arange(len(orders)), orders))
-    inverse = np.linalg.inv(powers)
-    total = 0.0
-    for row, order in zip(inverse, orders, strict=True):
-        coefficient = sum(float(x) * g[k] for k, x in enumerate(row))
-        total = total + coefficient * _look_up(sums[order], tables, node)
-    return total
+    """Σ w g over the nodes after the window."""
+    return namespace(latest).sum(latest * _look_up(tables.right, tables, last), axis=0)
 
 
 def _column(numbers: range, like: Array) -> Array:
@@ -210,8 +195,9 @@ def _column(numbers: range, like: Array) -> Array:
 def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
     xp = namespace(nodes)
     values = from_numpy(table, nodes)
-    index = as_index(xp.clip(nodes - tables.first, 0, table.size - 1))
-    return xp.reshape(xp.take(values, xp.reshape(index, (-1,)), axis=0), nodes.shape)
+    index = as_index(xp.clip(nodes - tables.first, 0, table.shape[-1] - 1))
+    found = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
+    return xp.reshape(found, (*table.shape[:-1], *nodes.shape))
 
 
 def _range(values: Array, low: float, high: float) -> tuple[int, int]:
@@ -247,12 +233,26 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
         for j in {0.0, 1.0, *_LEFT_ORDERS, *_CAUTIOUS_LEFT_ORDERS}
     }
     above = {j: _running(weight[::-1], math.exp(j * step))[::-1].copy() for j in _RIGHT_ORDERS}
+    left: dict[tuple[float, ...], np.ndarray] = {
+        orders: _fitted(below, orders, step)
+        for orders in (_LEFT_ORDERS, _CAUTIOUS_LEFT_ORDERS, _HEAVY_LEFT_ORDERS)
+    }
+    right = _fitted(above, _RIGHT_ORDERS, -step)[::-1].copy()  # from the last node backwards
     visible = np.flatnonzero(weight > 1e-290)
     support = (int(n[visible[0]]), int(n[visible[-1]]))
     slope = np.diff(np.log(weight[visible])) / step
     bent = np.flatnonzero(np.abs(slope - slope[-1]) > 0.1)
     knee = int(n[visible[bent[-1]]]) if bent.size else support[0]
-    return Tables(low - margin, step, weight, below, above, support, knee)
+    return Tables(
+        low - margin, step, weight, below[0.0], below[1.0], above[0.0], left, right, support, knee
+    )
+
+
+def _fitted(sums: dict[float, np.ndarray], orders: tuple[float, ...], step: float) -> np.ndarray:
+    """What the value at each of the outer nodes adds to Σ w g, for g = Σ c_j t^j through them."""
+    powers = np.exp(step * np.outer(np.arange(len(orders)), orders))
+    with np.errstate(invalid="ignore"):  # sums of a density that has no end are infinite
+        return np.asarray(np.linalg.inv(powers).T @ np.stack([sums[j] for j in orders]))
 
 
 def _running(weight: np.ndarray, decay: float) -> np.ndarray:
@@ -297,6 +297,6 @@ def _profile_by_rule(kernel: ScaleMixture, r2: np.ndarray, step: float) -> np.nd
     tables = _cached_tables(kernel, step, int(n[0]), int(n[-1]))
     picked = slice(int(n[0]) - tables.first, int(n[-1]) - tables.first + 1)
     g = -np.expm1(-r2[:, None] * np.exp(n * step))
-    left = g[:, 0] * tables.below[1.0][picked][0]
-    right = g[:, -1] * tables.above[0.0][picked][-1]
+    left = g[:, 0] * tables.linear_below[picked][0]
+    right = g[:, -1] * tables.mass_above[picked][-1]
     return np.asarray(g @ tables.weight[picked] + left + right)

@@ -15,6 +15,7 @@ from kuq.distributions.laws import Law, Stack
 #: NumPy's operations start quickly and profit from staying in the second-level cache.
 CACHE_ELEMENTS = 2**17
 NUMPY_CACHE_ELEMENTS = 2**15
+TILE_ELEMENTS = 2**19
 #: Temporaries of one evaluation that are alive at the same time.
 TEMPORARIES = 16
 
@@ -24,6 +25,12 @@ def budget_elements(max_memory: float, like: Array) -> int:
     itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
     return max(1, min(most, int(max_memory / itemsize / TEMPORARIES)))
+
+
+def tile_elements(max_memory: float, like: Array) -> int:
+    """How many numbers of one parameter a tile may have: more than a temporary, as few are made."""
+    itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
+    return max(1, min(TILE_ELEMENTS, int(max_memory / itemsize / TEMPORARIES)))
 
 
 def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:

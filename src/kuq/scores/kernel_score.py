@@ -10,9 +10,9 @@ from kuq._array import Array, any_true, namespace, power_of_two, require
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
-from kuq.expectations import moments, rules, scalar_normals
+from kuq.expectations import moments, rules, whole_ensembles
 from kuq.expectations.measure import Measure
-from kuq.expectations.tiles import pieces
+from kuq.expectations.tiles import pieces, tile_elements
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
@@ -50,14 +50,15 @@ def without_tiles(term: Term, options: Options, v: View) -> list[Array] | None:
     measure = _measure(term, options, v)
     if term.kernel.weights is not None:
         return None
-    parts = scalar_normals.aleatoric_and_dispersion(measure, v.stack)
+    parts = whole_ensembles.aleatoric_and_dispersion(measure, v.stack)
     return None if parts is None else [term.factor * part for part in parts]
 
 
 def _measure(term: Term, options: Options, v: View) -> Measure:
     reference = v.stack.reference
     width = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, reference)
-    return Measure(term.kernel, width, options.rtol, budget_of(options, reference))
+    room = tile_elements(options.max_memory, reference)
+    return Measure(term.kernel, width, options.rtol, budget_of(options, reference), room)
 
 
 def _in_own_units(

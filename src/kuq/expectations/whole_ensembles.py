@@ -1,4 +1,4 @@
-"""Ensembles of scalar normals as a whole: Σ w H and Σ w_i w_j D_ij by compiled code.
+"""Ensembles of normals as a whole: Σ w H and Σ w_i w_j D_ij by compiled code.
 
 The compiled loops take care of units and of their own memory, so that nothing as large as the
 parameters is made beside them.
@@ -28,38 +28,40 @@ def aleatoric_and_dispersion(measure: Measure, stack: Stack) -> tuple[Array, Arr
     """Σ w H and Σ w_i w_j D_ij, (n,) each, or None where there is no compiled form."""
     if not _applies(measure, stack) or stack.batch_count == 0:
         return None
-    members, columns = stack.member_count, stack.batch_count
-    pairs = twin("pairs", columns * members * (members - 1) / 2, widen(stack.reference[:1, :1]))
-    if pairs is None:
+    members, columns, d = stack.member_count, stack.batch_count, stack.groups[0].dimension
+    name = "pairs" if d == 1 else "ensembles"
+    work = columns * members * (members - 1) / 2 * (1 if d == 1 else d / 3)
+    module = twin(name, work, widen(stack.reference[:1, :1]))
+    if module is None:
         return None
     parts = []
-    for part in pieces(columns, members, _WIDENED, stack.reference):
+    for part in pieces(columns, members * d, _WIDENED, stack.reference):
         some = stack.index(part).widened()
         law = some.groups[0].atoms
-        loc, scale = (a[..., 0, 0] for a in (law.loc, law.scale))
-        parts.append(_measured(pairs, measure.at(part), loc, scale, some.member_weights()))
+        loc, scale = (a[..., 0, 0] if d == 1 else a[..., 0, :] for a in (law.loc, law.scale))
+        parts.append(_measured(module, measure.at(part), loc, scale, some.member_weights()))
     aleatoric, dispersion = (np.concatenate(list(x)) for x in zip(*parts, strict=True))
     return aleatoric, dispersion
 
 
 def _applies(measure: Measure, stack: Stack) -> bool:
     law = stack.groups[0]
-    known = measure.is_absolute or isinstance(measure.kernel, Gaussian)
-    scalar = isinstance(law.atoms, Normals) and law.dimension == law.count == 1
-    return scalar and len(stack.groups) == 1 and known
+    closed = isinstance(measure.kernel, Gaussian) or (measure.is_absolute and law.dimension == 1)
+    single = len(stack.groups) == 1 and isinstance(law.atoms, Normals) and law.count == 1
+    return closed and single
 
 
 def _measured(
-    pairs: ModuleType, measure: Measure, loc: np.ndarray, scale: np.ndarray, weights: np.ndarray
+    module: ModuleType, measure: Measure, loc: np.ndarray, scale: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(measure.kernel, Gaussian):
-        return pairs.gaussian(loc, scale, weights, measure.bandwidth)  # type: ignore[no-any-return]
+        return module.gaussian(loc, scale, weights, measure.bandwidth)  # type: ignore[no-any-return]
     if len(weights) < cdf.FEWEST_MEMBERS:
-        return pairs.absolute(loc, scale, weights)  # type: ignore[no-any-return]
+        return module.absolute(loc, scale, weights)  # type: ignore[no-any-return]
 
     def by_pairs(some: np.ndarray | None) -> np.ndarray:
         chosen = (loc, scale) if some is None else (loc[:, some], scale[:, some])
-        return pairs.absolute(*chosen, weights)[1]  # type: ignore[no-any-return]
+        return module.absolute(*chosen, weights)[1]  # type: ignore[no-any-return]
 
     dispersion = cdf.dispersion_or_pairs(loc, scale, weights, by_pairs, measure.budget)
     return absolute_entropy(weights @ scale), dispersion
