@@ -158,3 +158,8 @@ def number(value: float | None) -> str:
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}".removesuffix(".0")
+
+
+def mib(value: float) -> str:
+    """A call may find room in what the process holds already, which shows as almost nothing."""
+    return "< 0.1" if value < 0.1 else number(value)

@@ -17,7 +17,7 @@ Loss = Callable[..., torch.Tensor]
 
 @dataclass(frozen=True)
 class GradientCase:
-    """Both losses take the same leaves; ``build(rows)`` makes them."""
+    """All losses take the same leaves; ``build(rows)`` makes them."""
 
     key: str
     title: str
@@ -25,7 +25,7 @@ class GradientCase:
     rows: int
     quick_rows: int
     ours: Loss
-    plain: Loss
+    peers: dict[str, Loss]
 
 
 def value_and_gradient(loss: Loss, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -78,6 +78,15 @@ def energy_plain(values: torch.Tensor) -> torch.Tensor:
     return (to_outcome - between.sum((-1, -2)) / (2 * count * (count - 1))).mean()
 
 
+def energy_cdist(values: torch.Tensor) -> torch.Tensor:
+    """The same by torch.cdist, which has its own code for the gradient."""
+    y = torch.zeros(values.shape[0], 1, values.shape[2], dtype=values.dtype)
+    count = values.shape[1]
+    to_outcome = torch.cdist(values, y).mean((-1, -2))
+    between = torch.cdist(values, values).sum((-1, -2))
+    return (to_outcome - between / (2 * count * (count - 1))).mean()
+
+
 # --- the Gaussian-kernel score of low-rank normals ------------------------------------------------
 
 BANDWIDTH = 60.0
@@ -108,7 +117,7 @@ CASES = (
         20_000,
         5_000,
         crps_ours,
-        crps_plain,
+        {"plain torch": crps_plain},
     ),
     GradientCase(
         "gradient-energy",
@@ -117,7 +126,7 @@ CASES = (
         256,
         128,
         energy_ours,
-        energy_plain,
+        {"plain torch": energy_plain, "cdist": energy_cdist},
     ),
     GradientCase(
         "gradient-low-rank",
@@ -126,6 +135,6 @@ CASES = (
         16,
         8,
         low_rank_ours,
-        low_rank_plain,
+        {"plain torch": low_rank_plain},
     ),
 )

@@ -15,8 +15,8 @@ from benchmarks import problems
 from benchmarks.problems import Problem
 from benchmarks.workloads import Solver, of_draws, of_low_rank, of_normals
 
-#: A size whose call takes longer than this is the last of its series.
-LONGEST = 1.5
+#: A size whose call takes longer than this is the last of its series; the same for quick runs.
+LONGEST, QUICK_LONGEST = 0.8, 0.06
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
-def measured(series: Series, repeats: int) -> tuple[list[int], list[float]]:
+def measured(series: Series, longest: float, repeats: int) -> tuple[list[int], list[float]]:
     """Sizes and median CPU seconds; sizes alternate, and those that take too long are left out."""
     problems_, sizes = [], []
     for size in series.sizes:
@@ -150,7 +150,7 @@ def measured(series: Series, repeats: int) -> tuple[list[int], list[float]]:
         series.solve(problem)
         problems_.append(problem)
         sizes.append(size)
-        if time.perf_counter() - start > LONGEST and len(sizes) >= 2:
+        if time.perf_counter() - start > longest and len(sizes) >= 2:
             break
     times: list[list[float]] = [[] for _ in sizes]
     for _ in range(repeats):
@@ -165,7 +165,7 @@ def fitted(series: Series, quick: bool, repeats: int) -> dict:
     if quick:  # every other size: as wide a range in fewer calls
         series = Series(**{**vars(series), "sizes": series.sizes[::2]})
     with kuq.compiled(True):  # one route for all sizes, whatever the amount of work
-        sizes, times = measured(series, repeats)
+        sizes, times = measured(series, QUICK_LONGEST if quick else LONGEST, repeats)
     return {
         "route": series.route,
         "variable": series.variable,

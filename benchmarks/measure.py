@@ -27,21 +27,21 @@ SHORTEST = 0.02
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians of seconds per call, and what the first call returned."""
+    """Medians of seconds per call, the peak memory in MiB, and what the first call returned."""
 
     cpu: float
     wall: float
+    peak: float
     result: Any
 
 
 def alternate(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Timing]:
-    """Time several calls in turn. The first call of each only warms up."""
-    results, loops = {}, {}
+    """Time several calls in turn. The first call of each warms up, the second shows its memory."""
+    results, peaks, loops = {}, {}, {}
     for name, call in calls.items():
         results[name] = call()
-        start = time.perf_counter()
-        call()
-        loops[name] = max(1, math.ceil(SHORTEST / (time.perf_counter() - start)))
+        peaks[name], lasted = peak_memory(call)
+        loops[name] = max(1, math.ceil(SHORTEST / lasted))
     cpu: dict[str, list[float]] = {name: [] for name in calls}
     wall: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
@@ -51,14 +51,15 @@ def alternate(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str,
                 call()
             cpu[name].append((time.process_time() - start_cpu) / loops[name])
             wall[name].append((time.perf_counter() - start) / loops[name])
+    median = statistics.median
     return {
-        name: Timing(statistics.median(cpu[name]), statistics.median(wall[name]), results[name])
+        name: Timing(median(cpu[name]), median(wall[name]), peaks[name], results[name])
         for name in calls
     }
 
 
-def peak_memory(call: Callable[[], Any]) -> float:
-    """MiB that the process grows by while the call runs, its results included.
+def peak_memory(call: Callable[[], Any]) -> tuple[float, float]:
+    """MiB that the process grows by during a call, its results included, and its CPU seconds.
 
     On Linux the kernel's own high-water mark of the resident set, reset before the call, after
     the allocator has given back what it held free: it sees NumPy, torch and compiled code alike.
@@ -68,16 +69,22 @@ def peak_memory(call: Callable[[], Any]) -> float:
     return high_water(call) if os.access("/proc/self/clear_refs", os.W_OK) else sampled(call)
 
 
-def high_water(call: Callable[[], Any]) -> float:
+def high_water(call: Callable[[], Any]) -> tuple[float, float]:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
-    result = call()
+    lasted, result = cpu_seconds(call)
     peak = status("VmHWM")
-    del result
-    return max(0.0, peak - before)
+    del result  # only now: it is part of the peak
+    return max(0.0, peak - before), lasted
+
+
+def cpu_seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
 
 
 def status(field: str) -> float:
@@ -88,7 +95,7 @@ def status(field: str) -> float:
     raise KeyError(field)
 
 
-def sampled(call: Callable[[], Any]) -> float:
+def sampled(call: Callable[[], Any]) -> tuple[float, float]:
     import psutil
 
     process = psutil.Process()
@@ -103,13 +110,13 @@ def sampled(call: Callable[[], Any]) -> float:
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        result = call()
+        lasted, result = cpu_seconds(call)
         peak = max(peak, process.memory_info().rss)
         del result
     finally:
         stop.set()
         watcher.join()
-    return (peak - before) / MIB
+    return (peak - before) / MIB, lasted
 
 
 def relative_error(value: Any, exact: Any) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import findings, goals
-from benchmarks.findings import number
+from benchmarks.findings import mib, number
 
 STORE = Path(__file__).parent / "results.json"
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
@@ -46,8 +46,7 @@ METHOD = """\
 - A peer marked * ran on fewer rows; its time and memory are scaled linearly to all rows.
 - Peak memory is what the process grows by during one call, with its results: the kernel's
   high-water mark of the resident set on Linux (sampled elsewhere). It sees NumPy, torch and
-  compiled code alike. Inputs are not counted. "0" means that a call found room in what the
-  process held already.
+  compiled code alike. Inputs are not counted.
 - Errors are those of aleatoric and epistemic uncertainty, the larger of the two, at a few
   outcomes: the largest deviation over the mean size. The exact values come from code that shares
   nothing with kuq (many digits or extended precision), apart from W6-diagonal and W6-low-rank, for
@@ -121,8 +120,8 @@ def comparison_table(results: dict) -> str:
                 emphasised(row.verdict),
                 number(row.ours["cpu_ms"]),
                 number(row.theirs["cpu_ms"]) + mark,
-                number(row.ours["peak_mib"]),
-                number(row.theirs["peak_mib"]) + mark,
+                mib(row.ours["peak_mib"]),
+                mib(row.theirs["peak_mib"]) + mark,
                 number(findings.error(row.ours)),
                 number(findings.error(row.theirs)),
             )
@@ -219,8 +218,8 @@ def rendered(results: dict) -> str:
         "## Two threads",
         thread_table(results),
         "## Growth",
-        "Exponents of CPU time, by least squares of logarithms. Below the expected one, fixed costs "
-        "or better use of the processor at larger sizes still show; above it by more than "
+        "Exponents of CPU time, by least squares of logarithms. Below the expected one, fixed "
+        "costs or better use of the processor at larger sizes still show; above it by more than "
         f"{goals.EXPONENT_SLACK:g} counts as missed.",
         growth_table(results),
         METHOD.format(repeats=results["repeats"]).strip(),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import kuq
-from benchmarks import fresh, goals, gradients, growth, problems
+from benchmarks import fresh, gradients, growth, problems
 from benchmarks.measure import MIB, alternate, peak_memory, relative_error
 from benchmarks.workloads import WORKLOADS, Workload, of_normals
 
@@ -49,13 +49,13 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
     for name, timing in timings.items():
         factor = rows / share[name]
         errors = [
-            relative_error(np.asarray(value)[workload.probe], truth)
+            error_at(workload.probe, value, truth)
             for value, truth in zip(timing.result, exact, strict=True)
         ]
         contestants[name] = {
             "cpu_ms": 1e3 * timing.cpu * factor,
             "wall_ms": 1e3 * timing.wall * factor,
-            "peak_mib": peak_memory(calls[name]) * factor,
+            "peak_mib": timing.peak * factor,
             "error_au": errors[0],
             "error_eu": errors[1],
             "rows": share[name],
@@ -68,21 +68,32 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
     }
 
 
+def error_at(probe: tuple[slice, ...], value: Any, truth: np.ndarray) -> float:
+    """A peer may have run on fewer rows than there are exact values."""
+    there = np.asarray(value)[probe]
+    return relative_error(there, truth[: len(there)])
+
+
 def run_gradient(case: gradients.GradientCase, quick: bool, repeats: int) -> dict:
     rows = case.quick_rows if quick else case.rows
     leaves = case.build(rows)
+    losses = {"default": case.ours, **case.peers}
     calls = {
-        "default": lambda: gradients.value_and_gradient(case.ours, leaves),
-        "plain torch": lambda: gradients.value_and_gradient(case.plain, leaves),
+        name: lambda loss=loss: gradients.value_and_gradient(loss, leaves)
+        for name, loss in losses.items()
     }
     timings = alternate(calls, repeats)
-    ours, plain = (timing.result for timing in timings.values())
-    difference = max(relative_error(a, b) for a, b in zip(ours, plain, strict=True))
+    ours = timings["default"].result
+    difference = max(
+        relative_error(a, b)
+        for name in case.peers
+        for a, b in zip(ours, timings[name].result, strict=True)
+    )
     contestants = {
         name: {
             "cpu_ms": 1e3 * timing.cpu,
             "wall_ms": 1e3 * timing.wall,
-            "peak_mib": peak_memory(calls[name]),
+            "peak_mib": timing.peak,
             "rows": rows,
         }
         for name, timing in timings.items()
@@ -98,12 +109,10 @@ def run_large(quick: bool) -> dict[str, float]:
     for name, (members, outcomes) in cases.items():
         problem = problems.normals(members, outcomes // 10 if quick else outcomes)
         solve = in_form("default", lambda problem=problem: of_normals(kuq.CRPS())(problem))
-        start = time.process_time()
-        results = solve()
-        found[f"{name}, time"] = (time.process_time() - start) * (10 if quick else 1)
-        outputs = sum(value.nbytes for value in results) * 3 / 2  # TU is there, too
-        del results
-        found[f"{name}, memory"] = max(0.0, peak_memory(solve) - outputs / MIB)
+        peak, lasted = peak_memory(solve)
+        outputs = 3 * problem["loc"][0].nbytes / MIB
+        found[f"{name}, time"] = lasted * (10 if quick else 1)
+        found[f"{name}, memory"] = max(0.0, peak - outputs)
     return found
 
 
@@ -150,7 +159,7 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         say(f"[{time.perf_counter() - start:5.0f} s] {text}")
 
     for workload in WORKLOADS:
-        if only in workload.key:
+        if only in workload.key and not (quick and workload.quick_rows == 0):
             log(f"{workload.key}: {workload.title}")
             results["workloads"].append(run_workload(workload, quick, repeats))
     for case in gradients.CASES:
@@ -166,7 +175,6 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         results["threads"] = fresh.two_threads(quick, repeats)
         for series in growth.SERIES:
             log(f"growth of {series.route} in {series.variable}")
-            results["growth"].append(growth.fitted(series, quick, 1 if quick else 3))
+            results["growth"].append(growth.fitted(series, quick, 1 if quick else 5))
     results["seconds"] = round(time.perf_counter() - start)
-    assert set(goals.LIMITS) <= set(results["limits"]) or only
     return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks import findings, goals
-from benchmarks.findings import number
+from benchmarks.findings import mib, number
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -37,8 +37,8 @@ def against_peers(results: dict) -> str:
                 row.verdict,
                 number(row.ours["cpu_ms"]),
                 number(row.theirs["cpu_ms"]) + mark,
-                number(row.ours["peak_mib"]),
-                number(row.theirs["peak_mib"]) + mark,
+                mib(row.ours["peak_mib"]),
+                mib(row.theirs["peak_mib"]) + mark,
                 number(findings.error(row.ours)),
                 number(findings.error(row.theirs)),
             )
@@ -94,5 +94,7 @@ def text(results: dict) -> str:
         if missed
         else "All goals met."
     )
+    if results["quick"]:
+        parts.append("A quick run: the goals are meant for the sizes of a full one.")
     parts.append(f"{results['seconds']} s in all")
     return "\n\n".join(parts)

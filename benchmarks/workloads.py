@@ -28,7 +28,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Workload:
-    """``probe`` says at which part of the results the exact values are computed."""
+    """``probe`` says at which part of the results the exact values are computed.
+
+    A quick run leaves out workloads without ``quick_rows``.
+    """
 
     key: str
     title: str
@@ -152,7 +155,7 @@ def gaussian_of_draws(key: str, bandwidth: float, all_peers: dict[str, Peer]) ->
         f"Gaussian kernel of scalar draws, M=10, N=100, γ={bandwidth}",
         lambda n: problems.draws(10, n, 100),
         100,
-        20,
+        10,
         of_draws(kuq.Gaussian(bandwidth)),
         with_bandwidth(reference.gaussian_draws, bandwidth),
         FEW_ROWS,
@@ -166,8 +169,8 @@ WIDE = 150.0
 WORKLOADS = (
     crps_of_normals("W1", 10, 100, 10, 4),
     crps_of_normals("W1-M2", 2, 100, 20, 20),
-    crps_of_normals("W1-M5", 5, 100, 10, 10),
-    crps_of_normals("W1-M25", 25, 10, 2, 1),
+    crps_of_normals("W1-M5", 5, 100, 0, 10),
+    crps_of_normals("W1-M25", 25, 10, 0, 1),
     Workload(
         "W2-diagonal",
         f"Gaussian kernel of diagonal normals, M=10, d={CELLS}",
@@ -208,7 +211,7 @@ WORKLOADS = (
         },
     ),
     energy_of_draws(10, 20, 2, {"cdist": Peer(peers.energy_cdist, 4, 2)}),
-    energy_of_draws(50, 2, 1, {"cdist": Peer(peers.energy_cdist, 1, 1)}),
+    energy_of_draws(50, 2, 0, {"cdist": Peer(peers.energy_cdist, 1, 1)}),
     crps_of_draws(
         10,
         CELLS,
@@ -230,7 +233,7 @@ WORKLOADS = (
     gaussian_of_draws(
         "W5",
         1.5,
-        {"scoringrules": Peer(with_bandwidth(peers.scoringrules_gaussian, 1.5), 3, 3)},
+        {"scoringrules": Peer(with_bandwidth(peers.scoringrules_gaussian, 1.5), 3, 1)},
     ),
     gaussian_of_draws("W5-narrow", 0.2, {}),
     Workload(
@@ -249,7 +252,7 @@ WORKLOADS = (
         f"energy score of diagonal normals, M=10, d={CELLS}",
         lambda n: problems.normals(10, n, CELLS),
         4,
-        1,
+        0,
         of_normals(kuq.Energy(), 1),
         by_kuq(of_normals(kuq.Energy(), 1, rtol=1e-12)),
         ONE_ROW,
@@ -271,11 +274,11 @@ WORKLOADS = (
         "CRPS of M=1000 normal members",
         lambda n: problems.normals(1000, n),
         100,
-        20,
+        4,
         of_normals(kuq.CRPS()),
         reference.crps_many_normals,
         FEW_ROWS,
-        {"authors": Peer(peers.crps_hyp1f1, 4, 3)},
+        {"authors": Peer(peers.crps_hyp1f1, 4, 1)},
     ),
     map_of_normals("log-score", "log score", kuq.LogScore(), peers.log_score, reference.log_score),
     map_of_normals(
