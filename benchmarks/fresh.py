@@ -66,7 +66,7 @@ THREADED_WORKLOADS = {
         "problems.normals(10, {rows}, 4070)",
         'kuq.Normal(problem["loc"], problem["scale"])',
         "kuq.CRPS()",
-        100,
+        40,
         10,
     ),
     "W3": (
@@ -74,7 +74,7 @@ THREADED_WORKLOADS = {
         "problems.draws(10, {rows}, 10, 4070)",
         'kuq.Samples(problem["values"], event_ndim=1)',
         "kuq.Energy()",
-        20,
+        10,
         2,
     ),
 }
@@ -122,7 +122,7 @@ def two_threads(quick: bool, repeats: int) -> list[dict]:
             problem=problem.format(rows=size), law=law, score=score, repeats=repeats
         )
         walls: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(1 if quick else 3):
+        for _ in range(1 if quick else 2):
             for count in walls:
                 walls[count] += run(code, count)
         one, two = (statistics.median(walls[count]) for count in (1, 2))

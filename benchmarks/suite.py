@@ -175,6 +175,6 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         results["threads"] = fresh.two_threads(quick, repeats)
         for series in growth.SERIES:
             log(f"growth of {series.route} in {series.variable}")
-            results["growth"].append(growth.fitted(series, quick, 1 if quick else 5))
+            results["growth"].append(growth.fitted(series, quick, 1 if quick else 3))
     results["seconds"] = round(time.perf_counter() - start)
     return results
