@@ -106,14 +106,20 @@ def crps_of_normals(key: str, members: int, rows: int, quick: int, peer: int) ->
 
 
 def map_of_normals(
-    key: str, name: str, score: kuq.Score, peer: Solver, exact: Solver, peer_name: str = "authors"
+    key: str,
+    name: str,
+    score: kuq.Score,
+    peer: Solver,
+    exact: Solver,
+    peer_name: str = "authors",
+    quick: int = 0,
 ) -> Workload:
     return Workload(
         key,
         f"{name} maps of normals, M=10, d={CELLS}",
         lambda n: problems.normals(10, n, CELLS),
         40,
-        8,
+        quick,
         of_normals(score),
         exact,
         FEW_CELLS,
@@ -149,17 +155,19 @@ def crps_of_draws(count: int, rows: int, quick: int, all_peers: dict[str, Peer])
     )
 
 
-def gaussian_of_draws(key: str, bandwidth: float, all_peers: dict[str, Peer]) -> Workload:
+def gaussian_of_draws(
+    key: str, bandwidth: float, quick: int, all_peers: dict[str, Peer]
+) -> Workload:
     return Workload(
         key,
         f"Gaussian kernel of scalar draws, M=10, N=100, γ={bandwidth}",
         lambda n: problems.draws(10, n, 100),
         100,
-        10,
+        quick,
         of_draws(kuq.Gaussian(bandwidth)),
         with_bandwidth(reference.gaussian_draws, bandwidth),
         FEW_ROWS,
-        {"torch": Peer(with_bandwidth(peers.gaussian_broadcast, bandwidth), 10, 4), **all_peers},
+        {"torch": Peer(with_bandwidth(peers.gaussian_broadcast, bandwidth), 10, 5), **all_peers},
     )
 
 
@@ -233,9 +241,10 @@ WORKLOADS = (
     gaussian_of_draws(
         "W5",
         1.5,
+        5,
         {"scoringrules": Peer(with_bandwidth(peers.scoringrules_gaussian, 1.5), 3, 1)},
     ),
-    gaussian_of_draws("W5-narrow", 0.2, {}),
+    gaussian_of_draws("W5-narrow", 0.2, 0, {}),
     Workload(
         "W6-pair",
         f"energy score of two diagonal normals, d={CELLS}",
@@ -263,7 +272,7 @@ WORKLOADS = (
         f"energy score of two low-rank normals, r=10, d={CELLS}",
         lambda n: problems.low_rank_normals(2, n, CELLS, 10),
         4,
-        1,
+        0,
         of_low_rank(kuq.Energy()),
         by_kuq(of_low_rank(kuq.Energy(), rtol=1e-12)),
         ONE_ROW,
@@ -287,5 +296,6 @@ WORKLOADS = (
         kuq.SquaredError(),
         peers.squared_error,
         reference.squared_error,
+        quick=8,
     ),
 )
