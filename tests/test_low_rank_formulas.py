@@ -99,8 +99,11 @@ def assert_exact(nodes: np.ndarray, laws: Laws, rtol: float, rtol_close: float) 
         errors = {n: relative_error(x[k], y) for n, x, y in zip(NAMES, parts, truth, strict=True)}
         if truth[3] > 1e4:
             errors["shift"] = abs(float(parts[3][k]) - 1e4)
-        # A tilt that is much smaller than the root of the gap has no influence.
-        size = max(abs(truth[5]), mp.sqrt(abs(truth[4])))
+        # The divergence is exp(log_c) (gap + tilt^2/2 + shift) for small ones: a gap that is much
+        # smaller than the shift, or a tilt than the root of the others, has no influence.
+        visible = abs(truth[4]) + min(truth[3], 1)
+        errors["gap"] *= float(truth[4] / visible) if truth[4] else 1.0
+        size = max(abs(truth[5]), mp.sqrt(visible))
         error = abs(mp.mpf(float(parts[5][k])) - truth[5])
         errors["tilt"] = float(error / size) if size else float(error)
         if truth[4] + abs(truth[5]) > 1:

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
-import scipy.special
 
 from kuq.errors import ParameterError, ShapeError
 
@@ -58,6 +58,8 @@ def is_array(value: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace of arrays that are known to belong together."""
+    if type(arrays[0]) is np.ndarray:  # the common case, without a search through libraries
+        return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 
 
@@ -146,52 +148,6 @@ def identity(size: int, like: Array) -> Array:
 
 def epsilon(array: Array) -> float:
     return float(namespace(array).finfo(array.dtype).eps)
-
-
-# Special functions. Each library has its own; the names are scipy's.
-
-
-def _special(array: Array) -> Any:
-    if array_api_compat.is_torch_array(array):
-        return sys.modules["torch"].special
-    if array_api_compat.is_jax_array(array):
-        import jax.scipy.special  # jax is loaded already: the array is one of its own
-
-        return jax.scipy.special
-    return scipy.special
-
-
-def erf(x: Array) -> Array:
-    return _special(x).erf(x)
-
-
-def erfc(x: Array) -> Array:
-    return _special(x).erfc(x)
-
-
-def erfcx(x: Array) -> Array:
-    """exp(x²) erfc(x) for x ≥ 0."""
-    xp = namespace(x)
-    if not array_api_compat.is_jax_array(x) or x.dtype != xp.float32:
-        return _special(x).erfcx(x)
-    # jax's erfcx underflows to zero beyond x = 9 in float32; the asymptotic series does not.
-    far = x > 8
-    z = 1 / xp.where(far, x, xp.ones_like(x))
-    series = z * (1 - z * z * (0.5 - 0.75 * z * z)) / math.sqrt(math.pi)
-    return xp.where(far, series, _special(x).erfcx(xp.where(far, xp.ones_like(x), x)))
-
-
-def gammaln(x: Array) -> Array:
-    return _special(x).gammaln(x)
-
-
-def digamma(x: Array) -> Array:
-    return _special(x).digamma(x)
-
-
-def gammainc(a: float, x: Array) -> Array:
-    """The regularised lower incomplete gamma function P(a, x)."""
-    return _special(x).gammainc(namespace(x).full_like(x, a), x)
 
 
 def safe_sqrt(x: Array) -> Array:

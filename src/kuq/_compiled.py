@@ -18,7 +18,7 @@ import numpy as np
 from kuq.errors import ParameterError
 
 #: Evaluations of a kernel between two laws from which on compiled code is worth its start.
-WORTHWHILE = 300_000
+WORTHWHILE = 200_000
 
 _wanted: bool | None = None
 

@@ -6,6 +6,7 @@ for some kinds one more axis. Atoms know nothing of kernels.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -24,8 +25,10 @@ class Atoms(ABC):
 
     def map(self, change: Callable[[Array, int], Array]) -> Self:
         """Change every array; the second argument counts its axes from the event axis on."""
-        fields = {n: change(getattr(self, n), 1 + more) for n, more in self.extra.items()}
-        return dataclasses.replace(self, **fields)
+        new = copy.copy(self)
+        for name, more in self.extra.items():
+            object.__setattr__(new, name, change(getattr(self, name), 1 + more))
+        return new
 
     @property
     def reference(self) -> Array:
@@ -66,8 +69,7 @@ class Atoms(ABC):
 
     def expand(self, axis_after_lead: int) -> Self:
         """Insert an axis of size one before or after the atom axis, to pair atoms."""
-        xp = namespace(self.reference)
-        return self.map(lambda a, k: xp.expand_dims(a, axis=a.ndim - k - axis_after_lead))
+        return self.map(lambda a, k: a[(..., None, *(slice(None),) * (k + axis_after_lead))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,15 @@ class Points(Atoms):
 
     value: Array
     extra: ClassVar[dict[str, int]] = {"value": 0}
+
+    # The general forms of these two show in the time of small samples.
+    @property
+    def reference(self) -> Array:
+        return self.value
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        return tuple(self.value.shape[:-1])
 
     def mean(self) -> Array:
         return self.value
@@ -87,7 +98,10 @@ class Points(Atoms):
         return Points(factor(self.value, 1))
 
     def extent(self, pivot: Array) -> Array:
-        return _largest(self.value - pivot[..., None, :], self.value.ndim)
+        xp = namespace(self.value)
+        # Bounds first: no temporary is as large as the draws.
+        high, low = (bound(self.value, axis=(0, 2)) for bound in (xp.max, xp.min))
+        return xp.max(xp.maximum(high - pivot, pivot - low), axis=-1)
 
     def smallest_variance(self) -> Array:
         return namespace(self.value).full_like(self.value[..., 0], math.inf)
@@ -151,7 +165,7 @@ class LowRanks(Atoms):
 
     @property
     def size(self) -> int:
-        return 6 * int(math.prod(self.factor.shape[-2:]))  # six products of d × r matrices per pair
+        return int(math.prod(self.factor.shape[-2:])) + 2 * int(self.diag.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)

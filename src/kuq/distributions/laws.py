@@ -55,7 +55,7 @@ class Law:
         weights = None if self.weights is None else key(self.weights)
         tail = None if self.tail is None else key(self.tail)
         atoms = self.atoms.map(lambda a, _: key(a))
-        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+        return Law(atoms, weights, self.drawn, self.method, tail)
 
     def widened(self) -> Law:
         """The same with more digits, see :func:`kuq._array.widen`."""
@@ -146,6 +146,11 @@ class Stack:
         """A part of the batch."""
         groups = tuple(group.index(lambda a: a[:, part]) for group in self.groups)
         return Stack(groups, self.weights)
+
+    def take(self, index: Array) -> Stack:
+        """Some batch entries, by position."""
+        xp = namespace(self.reference)
+        return self.map(lambda law: law.index(lambda a: xp.take(a, index, axis=1)))
 
     def widened(self) -> Stack:
         weights = None if self.weights is None else widen(self.weights)

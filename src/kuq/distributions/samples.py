@@ -7,7 +7,17 @@ from typing import Any, final
 
 import numpy as np
 
-from kuq._array import Array, adopt, as_index, from_numpy, namespace, require, require_finite
+from kuq._array import (
+    Array,
+    adopt,
+    as_index,
+    from_numpy,
+    is_traced,
+    namespace,
+    require,
+    require_finite,
+    validating,
+)
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Distribution, split_event
 from kuq.distributions.laws import Law
@@ -60,6 +70,8 @@ class Samples(Distribution):
             raise ShapeError(
                 f"Samples needs at least one draw, got shape {tuple(self.values.shape)}"
             )
+        if _bounds_are_finite(self.values):
+            return
         if self.nan_policy == "raise":
             require(
                 ~xp.isnan(self.values),
@@ -147,6 +159,14 @@ class Samples(Distribution):
 
     def _sizes(self) -> str:
         return f", N={self.draw_count}"
+
+
+def _bounds_are_finite(values: Array) -> bool:
+    """Whether all values are finite, seen without a temporary of their size."""
+    if not validating() or is_traced(values) or 0 in values.shape:
+        return False
+    xp = namespace(values)
+    return bool(xp.isfinite(xp.max(values)) & xp.isfinite(xp.min(values)))
 
 
 def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Array:

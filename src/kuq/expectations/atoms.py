@@ -6,13 +6,12 @@ engine for every other radial kernel, and an error where there is neither.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from kuq._array import Array, any_true, constants, erfcx, namespace, widen
+from kuq._array import Array, any_true, constants, namespace
+from kuq._special import erfcx
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
@@ -26,8 +25,9 @@ from kuq.distributions.atoms import (
     to_products,
 )
 from kuq.errors import NoClosedFormError
-from kuq.expectations import low_rank, mixture, normal, overlap, scalar
-from kuq.expectations.scales import AtScale, integrate
+from kuq.expectations import affinities, overlap, scalar
+from kuq.expectations.measure import Measure
+from kuq.expectations.scales import BLOCK, AtScale, integrate
 from kuq.expectations.tiles import pieces
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
 from kuq.kernels.energy import Energy
@@ -37,42 +37,10 @@ from kuq.kernels.squared_error import SquaredError
 
 AnyAtoms: TypeAlias = Any
 
+#: Scales at once for low-rank normals, which share work between them.
+LOW_RANK_NODES = 18
 #: Below this fraction of the affinities the closed form of the Laplace kernel has lost digits.
 _CLOSE = 1e-3
-
-
-@dataclass(frozen=True)
-class Measure:
-    """An elementary kernel with its bandwidth over the batch (n,), and the accuracy asked for."""
-
-    kernel: Kernel
-    bandwidth: Array | float | None
-    rtol: float
-    budget: int
-
-    def at(self, part: slice) -> Measure:
-        """The same for a part of the batch."""
-        if self.bandwidth is None or isinstance(self.bandwidth, float):
-            return self
-        # A made-up entry of an empty batch has no bandwidth either.
-        width = widen(self.bandwidth[part]) if self.bandwidth.shape[0] else 1.0
-        return dataclasses.replace(self, bandwidth=width)
-
-    def width(self, atom_axes: int) -> Any:
-        """The bandwidth, aligned with lead axes (…, n) plus ``atom_axes`` more."""
-        if self.bandwidth is None or isinstance(self.bandwidth, float):
-            return self.bandwidth
-        return self.bandwidth[(..., *(None,) * atom_axes)]
-
-    @property
-    def closed_in_one_dimension(self) -> bool:
-        kernel = self.kernel
-        return isinstance(kernel, Laplace) or (isinstance(kernel, Energy) and kernel.beta == 1)
-
-    @property
-    def method(self) -> str:
-        """How atoms that are not points are integrated, in more than one dimension."""
-        return "quadrature" if isinstance(self.kernel, ScaleMixture) else "exact"
 
 
 def entropy(measure: Measure, p: AnyAtoms) -> Array:
@@ -88,16 +56,23 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
             return scalar.absolute_entropy(p.scale[..., 0])
         return scalar.laplace_entropy(p.scale[..., 0], measure.width(1))
 
+    if isinstance(p, Normals) and p.loc.shape[-1] == 1 and isinstance(kernel, Gaussian):
+        return scalar.gaussian_entropy(p.scale[..., 0], measure.width(1))
     if not has_route(kernel, {type(p)}):
         raise no_closed_form(kernel, p, p)
 
+    log_affinity = affinities.self_affinities(measure, p)
+
     def at_scale(t: Array) -> tuple[Array, Array]:
-        log_self = _log_self_affinity(t, p)
+        log_self = log_affinity(t)
         return overlap.entropy(log_self), xp.exp(log_self) / 2
 
-    moment = 2 * spread(p)
-    window = Window(moment, p.smallest_variance(), tail_order(p), slope=moment / 2)
-    return _over_scales(measure, at_scale, window, 1)
+    def window() -> Window:
+        moment = 2 * spread(p)
+        smallest, cautious = p.smallest_variance(), isinstance(p, Products)
+        return Window(moment, smallest, tail_order(p), moment / 2, cautious=cautious)
+
+    return _over_scales(measure, at_scale, window, p, 1)
 
 
 def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
@@ -109,7 +84,8 @@ def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     if isinstance(kernel, SquaredError):
         return squared_distance(p.mean(), q.mean())
     p, q = _promote(measure, p, q)
-    if p.mean().shape[-1] == 1 and measure.closed_in_one_dimension and _plain(p) and _plain(q):
+    closed = measure.closed_in_one_dimension or isinstance(kernel, Gaussian)
+    if closed and _plain(p) and _plain(q) and p.mean().shape[-1] == 1:
         return _scalar_divergence(measure, to_normals(p), to_normals(q))
     return _radial_divergence(measure, p, q)
 
@@ -138,7 +114,7 @@ def matched_divergence(measure: Measure, p: Points, q: Points) -> Array:
     moment = start + diagonal[..., :, None] + diagonal[..., None, :]
     smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
     window = Window(moment, smallest, math.inf, slope=-mixed / 2)
-    return xp.mean(_over_scales(measure, at_scale, window, 2), axis=(-2, -1))
+    return xp.mean(_over_scales(measure, at_scale, lambda: window, p.expand(0), 2), axis=(-2, -1))
 
 
 def _matched_distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]:
@@ -168,13 +144,18 @@ def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     if p.mean().shape[-1] == 1 and isinstance(measure.kernel, Laplace) and _plain(p) and _plain(q):
         return _laplace_affinity(measure, to_normals(p), to_normals(q))
 
+    overlap_at = affinities.overlaps(measure, p, q)
+
     def at_scale(t: Array) -> tuple[Array, Array]:
-        value = namespace(t).exp(_log_cross_affinity(t, p, q))
+        o = overlap_at(t)
+        value = namespace(t).exp(o.log_c - o.shift)
         return value, value
 
-    window = _pair_window(p, q)
-    window = window._replace(slope=-window.moment, start_value=1.0)
-    return _over_scales(measure, at_scale, window, 2)
+    def window() -> Window:
+        between = _pair_window(p, q)
+        return between._replace(slope=-between.moment, start_value=1.0)
+
+    return _over_scales(measure, at_scale, window, p, 2)
 
 
 def _plain(atoms: AnyAtoms) -> bool:
@@ -231,6 +212,8 @@ def _scalar_divergence(measure: Measure, p: Normals, q: Normals) -> Array:
     loc, scale, loc2, scale2 = (a[..., 0] for a in (p.loc, p.scale, q.loc, q.scale))
     if isinstance(measure.kernel, Energy):
         return scalar.absolute_divergence(loc, scale, loc2, scale2)
+    if isinstance(measure.kernel, Gaussian):
+        return scalar.gaussian_divergence(loc, scale, loc2, scale2, measure.width(2))
     selves = (erfcx(scale / measure.width(2)) + erfcx(scale2 / measure.width(2))) / 2
     closed = selves - _laplace_affinity(measure, p, q)
     if closed.shape[-1] * closed.shape[-2] > 1:  # only their sum matters, and that is repaired
@@ -254,13 +237,14 @@ def _laplace_affinity(measure: Measure, p: Normals, q: Normals) -> Array:
 
 def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     xp = namespace(p.reference)
+    overlap_at = affinities.overlaps(measure, p, q)
 
     def between(t: Array) -> tuple[Array, Array]:
-        o = _overlap(t, p, q)
+        o = overlap_at(t)
         rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
         return overlap.divergence(o), rest
 
-    return _over_scales(measure, between, _pair_window(p, q), 2)
+    return _over_scales(measure, between, lambda: _pair_window(p, q), p, 2)
 
 
 class Window(NamedTuple):
@@ -271,6 +255,7 @@ class Window(NamedTuple):
     tail_order: float
     slope: Array
     start_value: float = 0.0
+    cautious: bool = False
 
 
 def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
@@ -281,56 +266,39 @@ def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
     moment = gap + spread(p) + spread(q)
     smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
     smallest = xp.broadcast_to(smallest, moment.shape)
-    return Window(moment, smallest, min(tail_order(p), tail_order(q)), gap)
+    order = min(tail_order(p), tail_order(q))
+    return Window(moment, smallest, order, gap, cautious=isinstance(p, Products))
 
 
-def _over_scales(measure: Measure, g: AtScale, window: Window, atom_axes: int) -> Array:
-    """g at the single scale of the Gaussian kernel, or integrated over scales."""
-    kernel, bandwidth, moment = measure.kernel, measure.width(atom_axes), window.moment
+def _over_scales(
+    measure: Measure, g: AtScale, window: Callable[[], Window], p: AnyAtoms, atom_axes: int
+) -> Array:
+    """g at the single scale of the Gaussian kernel, or integrated over scales.
+
+    ``p`` has the lead axes of g, or ones that broadcast to them.
+    """
+    kernel, bandwidth = measure.kernel, measure.width(atom_axes)
     if isinstance(kernel, Gaussian):
         t = 1 / bandwidth / bandwidth
         if isinstance(t, float):
-            t = constants([t], moment)
-        t = namespace(moment).reshape(t, (1,) * (1 + moment.ndim - t.ndim) + tuple(t.shape))
+            t = constants([t], p.reference)
+        t = namespace(p.reference).reshape(t, (1,) * (1 + len(p.lead) - t.ndim) + tuple(t.shape))
         return g(t)[0][0]
     assert isinstance(kernel, ScaleMixture)
+    known = window()
     if isinstance(bandwidth, float):
-        bandwidth = constants([bandwidth], moment)
+        bandwidth = constants([bandwidth], known.moment)
     degree = kernel.card.homogeneous_degree or 0.0
     return integrate(
         kernel,
         g,
-        moment,
-        window.smallest_variance,
+        known.moment,
+        known.smallest_variance,
         bandwidth,
         measure.rtol,
-        window.start_value,
-        decay=min(2.0, max(0.15, (window.tail_order - degree) / 2)),
-        slope=window.slope if window.tail_order > 6 else None,
+        known.start_value,
+        decay=min(2.0, max(0.15, (known.tail_order - degree) / 2)),
+        slope=known.slope if known.tail_order > 6 else None,
+        cautious=known.cautious,
+        block=LOW_RANK_NODES if isinstance(p, LowRanks) else BLOCK,
     )
-
-
-def _log_self_affinity(t: Array, p: AnyAtoms) -> Array:
-    if isinstance(p, Normals):
-        return normal.log_self_affinity(t, p)
-    if isinstance(p, LowRanks):
-        return low_rank.log_self_affinity(t, p.factor, p.diag)
-    return mixture.log_self_affinity(t, p)
-
-
-def _overlap(t: Array, p: AnyAtoms, q: AnyAtoms) -> overlap.Overlap:
-    if isinstance(p, Normals):
-        return normal.overlap(t, p, q)
-    if isinstance(p, Products):
-        return mixture.overlap(t, p, q)
-    # A point needs no factorisation of its own, and D is symmetric.
-    if isinstance(p, Points):
-        p, q = q, p
-    if isinstance(q, Points):
-        return overlap.Overlap(*low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value))
-    return overlap.Overlap(*low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag))
-
-
-def _log_cross_affinity(t: Array, p: AnyAtoms, q: AnyAtoms) -> Array:
-    o = _overlap(t, p, q)
-    return o.log_c - o.shift

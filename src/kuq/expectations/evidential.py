@@ -20,7 +20,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, broadcast, constants, digamma, epsilon, from_numpy, namespace
+from kuq._array import Array, broadcast, constants, epsilon, from_numpy, namespace
+from kuq._special import digamma
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
 #: From t to the aleatoric part, the pairwise epistemic part, and E exp(−t r²) within a member.

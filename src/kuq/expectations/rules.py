@@ -8,29 +8,19 @@ functional of the laws as they are (V-statistics); unbiasing comes after, elsewh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from kuq._array import Array, is_traced, namespace
-from kuq.distributions.atoms import Normals, Points, Products
+from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.expectations import atoms, moments
+from kuq.expectations import atoms, gram, moments, routes
 from kuq.expectations import sorted as by_sorting
-from kuq.expectations.atoms import Measure
+from kuq.expectations.measure import Measure
+from kuq.expectations.scales import BLOCK
 from kuq.expectations.tiles import PairBlock, member_pairs, pieces
-from kuq.kernels.base import Radial, ScaleMixture
-from kuq.kernels.energy import Energy
-from kuq.kernels.squared_error import SquaredError
-
-
-def _by_moments(measure: Measure) -> bool:
-    return isinstance(measure.kernel, SquaredError)
-
-
-def _by_sorting(measure: Measure, *laws: Law) -> bool:
-    kernel = measure.kernel
-    absolute = isinstance(kernel, Energy) and kernel.beta == 1
-    return absolute and all(isinstance(p.atoms, Points) and p.dimension == 1 for p in laws)
+from kuq.kernels.base import Radial
 
 
 def prepare(measure: Measure, law: Law) -> Law:
@@ -42,10 +32,9 @@ def prepare(measure: Measure, law: Law) -> Law:
 
 def entropy(measure: Measure, law: Law) -> Array:
     """H of laws, (lead…)."""
-    if _by_moments(measure):
-        return moments.total_variance(law)
-    if _by_sorting(measure, law):
-        return by_sorting.entropy(law)
+    route = routes.chosen(measure, Stack((law,)))
+    if route is not None:
+        return route.entropy(measure, law)
     law = prepare(measure, law)
     xp = namespace(law.atoms.reference)
     within = xp.sum(law.atom_weights() * atoms.entropy(measure, law.atoms), axis=-1)
@@ -54,9 +43,9 @@ def entropy(measure: Measure, law: Law) -> Array:
 
 def divergence(measure: Measure, p: Law, q: Law) -> Array:
     """D of laws, (lead…) broadcast."""
-    if _by_sorting(measure, p, q):
+    if routes.is_sorted(measure, p, q):
         return by_sorting.divergence(p, q)
-    if _by_moments(measure):
+    if measure.is_quadratic:
         xp = namespace(p.atoms.reference)
         gap = moments.mean_gap(p, q)
         return xp.sum(gap * gap, axis=-1)
@@ -69,7 +58,10 @@ def _pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> A
 
     The sums over atoms cancel for laws that are close; matched atoms do not.
     """
-    cross = _cross(measure, prepare(measure, p), prepare(measure, q))
+    left, right = prepare(measure, p), prepare(measure, q)
+    if left.count == right.count == 1:
+        return atoms.divergence(measure, left.atoms, right.atoms)[..., 0, 0]
+    cross = _cross(measure, left, right)
     value = cross - inner_p / 2 - inner_q / 2
     if _are_matched_draws(measure, p, q):
         return atoms.repaired(value, cross, lambda: _matched_draws(measure, p, q), 1e-6)
@@ -100,15 +92,20 @@ def _inner_dispersion(measure: Measure, law: Law) -> Array:
     """Σ w_i w_j D_ij inside a law."""
     if law.count == 1:
         return namespace(law.atoms.reference).zeros_like(law.atoms.mean()[..., 0, 0])
+    route = routes.chosen(measure, Stack((law,)))
+    if route is not None:
+        return 2 * route.entropy(measure, law)
     return _cross(measure, law, law)
 
 
 def _cross(measure: Measure, p: Law, q: Law) -> Array:
     """Σ w_i v_j D(P_i, Q_j), in pieces of P's atoms that fit the budget."""
+    if routes.has_gram_cross(measure, p, q):
+        return gram.cross(measure, p, q)
     xp = namespace(p.atoms.reference)
     w, v = p.atom_weights(), q.atom_weights()
     lead = max(int(np.prod(p.atoms.lead[:-1])), int(np.prod(q.atoms.lead[:-1])))
-    cost = lead * q.count * max(p.atoms.size, q.atoms.size) * node_cost(measure, p, q)
+    cost = lead * _pair_cost(measure, p, q) // p.count
     total = None
     for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
         some = p.atoms.map(lambda a, k, part=part: a[(..., part, *(slice(None),) * k)])
@@ -120,59 +117,73 @@ def _cross(measure: Measure, p: Law, q: Law) -> Array:
     return total
 
 
-def node_cost(measure: Measure, p: Law, q: Law) -> int:
-    """How many scales are evaluated at once."""
-    points = isinstance(p.atoms, Points) and isinstance(q.atoms, Points)
-    closed = measure.closed_in_one_dimension and p.dimension == 1
-    return 12 if isinstance(measure.kernel, ScaleMixture) and not (points or closed) else 1
+def _pair_cost(measure: Measure, p: Law, q: Law) -> int:
+    """Numbers that the comparison of two laws touches at once, for each batch entry."""
+    left, right = prepare(measure, p.head()), prepare(measure, q.head())
+    size = max(left.atoms.size, right.atoms.size)
+    points = isinstance(left.atoms, Points) and isinstance(right.atoms, Points)
+    closed = points or (measure.closed_in_one_dimension and left.dimension == 1)
+    ranks = [x.atoms.factor.shape[-1] for x in (left, right) if isinstance(x.atoms, LowRanks)]
+    if ranks and not measure.is_quadratic:  # small matrices at every scale
+        nodes = atoms.LOW_RANK_NODES if measure.many_scales else 1
+        size = left.dimension + nodes * (2 * max(ranks) + 1) ** 2
+    elif measure.many_scales and not closed:  # sums over the event go in pieces, see affinities
+        size = BLOCK * min(size, 8)
+    return int(left.count * right.count * size)
 
 
 def item_cost(measure: Measure, *stacks: Stack) -> int:
     """Numbers that one batch entry touches at once."""
     cost = max(_member_cost(measure, stack) for stack in stacks)
-    if len(stacks) == 1:
+    groups = [group for stack in stacks for group in stack.groups]
+    if len(stacks) == 1 or routes.is_sorted(measure, *groups):
         return cost
-    heads = [prepare(measure, group.head()) for stack in stacks for group in stack.groups]
-    counts = sorted(head.count for head in heads)
-    size = max(head.atoms.size for head in heads)
-    nodes = max(node_cost(measure, head, head) for head in heads)
-    return int(max(cost, counts[-1] * counts[-2] * size * nodes))
+    if all(routes.has_gram_cross(measure, p, p) for p in groups):
+        counts = sorted(group.count for group in groups)
+        return int(max(cost, counts[-1] * counts[-2]))
+    return max(cost, *(_pair_cost(measure, p, q) for p in groups for q in groups))
 
 
 def _member_cost(measure: Measure, stack: Stack) -> int:
-    members = stack.member_count
+    route = routes.chosen(measure, stack)
+    if route is not None:
+        return route.cost(stack)
     draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
     size = max(int(group.atoms.size) for group in stack.groups)
-    if _by_moments(measure):
-        return draws * size
-    if _by_sorting(measure, *stack.groups):
-        return draws * members
-    heads = [prepare(measure, group.head()) for group in stack.groups]
-    atoms_each = max(head.count for head in heads)
-    nodes = max(node_cost(measure, head, head) for head in heads)
-    pairs = max(1, members * (members - 1) // 2)
-    return pairs * atoms_each**2 * size * nodes
+    # Two pairs at a time fill a piece; all members together are touched by few operations.
+    together = min(2, max(1, stack.member_count - 1))
+    pair = max(_pair_cost(measure, p, q) for p in stack.groups for q in stack.groups)
+    return max(together * pair, draws * size * measure.budget // max(measure.budget, measure.room))
 
 
 def statistics(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     """H of every member, (M, n), and the dispersion of the members, (n,)."""
+    route = routes.chosen(measure, stack)
+    if route is not None:
+        return route.statistics(measure, stack, _statistics_by_pairs)
+    return _statistics_by_pairs(measure, stack)
+
+
+def _statistics_by_pairs(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     xp = namespace(stack.reference)
     entropies = [entropy(measure, group) for group in stack.groups]
-    return xp.concat(entropies, axis=0), dispersion(measure, stack)
+    return xp.concat(entropies, axis=0), _dispersion_by_pairs(measure, stack)
 
 
 def dispersion(measure: Measure, stack: Stack) -> Array:
     """Σ w_i w_j D(P_i, P_j) over the members, (n,)."""
-    if _by_moments(measure):
-        return moments.dispersion(stack)
-    if _by_sorting(measure, *stack.groups):
-        return by_sorting.dispersion(stack)
+    if routes.chosen(measure, stack) is not None:
+        return statistics(measure, stack)[1]
+    return _dispersion_by_pairs(measure, stack)
+
+
+def _dispersion_by_pairs(measure: Measure, stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     for block, values in pair_divergences(measure, stack):
         w_i, w_j = block.pick(w)
-        total = total + 2 * xp.sum((w_i * w_j)[:, None] * values, axis=0)
+        total = total + (2 * w_i * w_j) @ values
     return total
 
 
@@ -182,17 +193,12 @@ def pair_divergences(measure: Measure, stack: Stack) -> Iterator[tuple[PairBlock
     parts = [_inner_dispersion(measure, prepare(measure, group)) for group in stack.groups]
     inner = xp.concat(parts, axis=0)
 
-    def cost(p: Law, q: Law) -> int:
-        counts = [prepare(measure, law.head()).count for law in (p, q)]
-        size = max(p.atoms.size, q.atoms.size)
-        return int(counts[0] * counts[1] * size * node_cost(measure, p, q))
-
-    for block in member_pairs(stack, cost, measure.budget):
+    for block in member_pairs(stack, partial(_pair_cost, measure), measure.budget):
         yield block, _law_pair(measure, block.p, block.q, *block.pick(inner))
 
 
 def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> Array:
-    if _by_moments(measure) or _by_sorting(measure, p, q):
+    if measure.is_quadratic or routes.is_sorted(measure, p, q):
         return divergence(measure, p, q)
     return _pair(measure, p, q, inner_p, inner_q)
 
@@ -242,7 +248,7 @@ def divergence_matrix(measure: Measure, stack: Stack) -> Array:
     n = stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
     for block, values in pair_divergences(measure, stack):
-        for k, (i, j) in enumerate(zip(block.rows, block.columns, strict=True)):
+        for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
             rows[int(i), int(j)] = values[k, ...]
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]

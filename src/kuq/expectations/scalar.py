@@ -1,10 +1,11 @@
-"""Closed forms for normals in one dimension: |x − y| and the Laplace kernel."""
+"""Closed forms for normals in one dimension: |x − y|, the Gaussian and the Laplace kernel."""
 
 from __future__ import annotations
 
 import math
 
-from kuq._array import Array, erf, erfc, erfcx, namespace, safe_sqrt
+from kuq._array import Array, any_true, namespace, safe_sqrt
+from kuq._special import erf, erfc, erfcx
 
 _ROOT_PI = math.sqrt(math.pi)
 
@@ -17,17 +18,56 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     """Every term is ≥ 0 or cancels by a factor of three at most, however close the laws are."""
     xp = namespace(loc)
     gap = xp.abs(loc - loc2)
-    variance = scale * scale + scale2 * scale2
+    variance = 2 * scale * scale + 2 * scale2 * scale2
     points = variance <= 0
-    r = xp.sqrt(2 * xp.where(points, xp.ones_like(variance), variance))
+    some_points = any_true(points) is not False
+    if some_points:
+        variance = xp.where(points, xp.ones_like(variance), variance)
+    r = xp.sqrt(variance)
     # Beyond 40, erf is one and the exponential zero; keeps x² from overflowing.
-    x = xp.minimum(gap / r, xp.full_like(r, 40.0))
+    x = xp.clip(gap / r, max=40.0)
     difference = scale - scale2
-    spread = difference * difference / (_ROOT_PI * (r + scale + scale2))
-    shift = r * (xp.expm1(-x * x) / _ROOT_PI) + gap * erf(x)
+    spread = difference * difference / (r + (scale + scale2)) + r * xp.expm1(-x * x)
+    value = spread * (1 / _ROOT_PI) + gap * erf(x)
+    if not some_points:
+        return value
     # Both scales zero: the limit, whose slope in the scales is right wherever it exists.
     limit = gap - xp.where(gap > 0, (scale + scale2) / _ROOT_PI, xp.zeros_like(gap))
-    return xp.where(points, limit, spread + shift)
+    return xp.where(points, limit, value)
+
+
+def _far(like: Array) -> float:
+    """Numbers in bandwidths are cut here: squares stay finite, and kernels are zero anyway."""
+    return float(float(namespace(like).finfo(like.dtype).max) ** 0.48)
+
+
+def gaussian_entropy(scale: Array, bandwidth: Array | float) -> Array:
+    """½ − ½ (1 + 4u²)^(−½) for u = σ/γ."""
+    xp = namespace(scale)
+    u = xp.clip(scale / bandwidth, max=_far(scale))
+    root = xp.sqrt(1 + 4 * u * u)
+    return 2 * (u / root) * (u / (1 + root))
+
+
+def gaussian_divergence(
+    loc: Array, scale: Array, loc2: Array, scale2: Array, bandwidth: Array | float
+) -> Array:
+    """A sum of two terms ≥ 0, one for the scales and one for the means.
+
+    With A = 1 + 4u², B = 1 + 4v², C = (A+B)/2, h = (A−B)/2C and p = √(AB)/C = √(1−h²):
+    ½A^(−½) + ½B^(−½) − C^(−½) = C^(−½) h² (1+2p) / ((1+p) p (√(2+2p) + 2p)).
+    """
+    xp = namespace(loc)
+    far = _far(loc)
+    u, v = (xp.clip(s / bandwidth, max=far) for s in (scale, scale2))
+    gap = xp.clip((loc - loc2) / bandwidth, -far, far)
+    change = xp.clip((scale - scale2) / bandwidth, -far, far)  # before anything is rounded
+    c = 1 / (1 + 2 * u * u + 2 * v * v)
+    h = 2 * change * c * (u + v)
+    # Scales too far apart would make p zero; the factor √c then makes the rest vanish.
+    p = xp.clip(xp.sqrt(1 + 4 * u * u) * c * xp.sqrt(1 + 4 * v * v), min=1 / far)
+    spread = h * h * (1 + 2 * p) / ((1 + p) * p * (xp.sqrt(2 + 2 * p) + 2 * p))
+    return xp.sqrt(c) * (spread - xp.expm1(-gap * gap * c))
 
 
 def laplace_entropy(scale: Array, bandwidth: Array | float) -> Array:

@@ -6,8 +6,9 @@ analytic in a strip around the real axis, and the plain trapezoid rule converges
 
 Nodes lie on one grid n·step in v for all laws; only the integer at which the window starts
 follows the scale of the data. So the kernel enters by tables, made once in NumPy. Left of the
-window g = αt + βt² + γt³ with α from moments and β, γ from its first two nodes (for heavy tails,
-which have no α, g = αt + βt² from two nodes); right of it g = a + c·t^(−1/2).
+window g is a polynomial in t whose slope at zero comes from moments and whose other coefficients
+come from the first nodes (for heavy tails, which have no slope, αt + βt² from two nodes); right
+of it g is one in t^(−1/2), from the last nodes.
 """
 
 from __future__ import annotations
@@ -27,17 +28,26 @@ from kuq.kernels.base import ScaleMixture
 #: t of shape (T, lead…) to g(t) and to a bound on how far g is from its limit at t = ∞.
 AtScale: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
-_BLOCK = 12
+#: Nodes at once, after which the sum may be complete.
+BLOCK = 9
+#: Coefficients of g beside its slope left of the window, where moments of all orders exist.
+_LEFT_ORDERS = (2.0, 3.0, 4.0, 5.0)
+#: The same for mixtures, whose rare wide components bend g far left of its bulk.
+_CAUTIOUS_LEFT_ORDERS = (2.0, 3.0)
+_HEAVY_LEFT_ORDERS = (1.0, 2.0)
+#: Powers of g right of the window: laws in d dimensions have −d/2, −d/2 − 1, …
+_RIGHT_ORDERS = (0.0, -0.5, -1.0, -1.5)
 _LONGEST_WINDOW = 250.0
 #: Where windows may start if values cannot be read: bandwidths from 1e−11 to 1e16 data scales.
 _TRACED_POSITIONS = (-160, 60)
 
 
 class _Left(NamedTuple):
-    """What is known of g at t = 0: its value and its slope."""
+    """What is known of g at t = 0: its value, its slope, and the orders of its further terms."""
 
     value: float
     slope: Array | None
+    orders: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -47,14 +57,14 @@ class Tables:
     first: int
     step: float
     weight: np.ndarray
-    #: Σ_{k<n} w_k e^{j(v_k − v_n)} for j = 0, 1, 2, 3
+    #: Σ_{k<n} w_k, and Σ_{k<n} w_k e^(v_k − v_n)
     mass_below: np.ndarray
-    below: np.ndarray
-    below_squared: np.ndarray
-    below_cubed: np.ndarray
-    #: Σ_{k>n} w_k, and the same with w_k e^{−(v_k − v_n)/2}
-    above: np.ndarray
-    above_rooted: np.ndarray
+    linear_below: np.ndarray
+    #: Σ_{k>n} w_k
+    mass_above: np.ndarray
+    #: what the values at the first nodes, by orders of the fit, or the last ones add to the tails
+    left: dict[tuple[float, ...], np.ndarray]
+    right: np.ndarray
     #: the part of the grid where the density is not negligible
     support: tuple[int, int]
     #: beyond it the density is a power of t, or ends
@@ -71,6 +81,8 @@ def integrate(
     start_value: float = 0.0,
     decay: float = 2.0,
     slope: Array | None = None,
+    cautious: bool = True,
+    block: int = BLOCK,
 ) -> Array:
     """∫ w(v) g(t) dv with relative accuracy ``rtol``.
 
@@ -78,13 +90,20 @@ def integrate(
     reached its limit; both have the lead shape of g. ``start_value`` is g(0), other than zero
     only for bounded kernels, and ``slope`` is dg/dt at zero where it is known; reading it off
     the nodes fails for laws of equal means, whose slope is zero. ``decay`` is lower for laws
-    with heavy tails, whose g is a smaller power of t at the left end.
+    with heavy tails, whose g is a smaller power of t at the left end. ``cautious`` is False where
+    the second moment bounds all others, as for normals: the window may then start later.
+    ``block`` nodes are evaluated at once.
     """
     xp = namespace(second_moment)
     kernel = kernel.shape()
     rtol = max(rtol, 4 * float(xp.finfo(second_moment.dtype).eps))
     step = grid_step(kernel, rtol)
-    start = -(math.log(1 / rtol) + 8) / decay  # left of it g = αt + βt²
+    digits = math.log(1 / rtol)
+    orders: tuple[float, ...] = _HEAVY_LEFT_ORDERS if slope is None else _CAUTIOUS_LEFT_ORDERS
+    start = -(digits + 8) / decay  # left of it g is a polynomial
+    if slope is not None and not cautious:
+        orders = _LEFT_ORDERS
+        start = -(digits + 9) / len(orders)
     moment = detach(second_moment)
     usable = (moment > 0) & xp.isfinite(moment)
     moment = xp.where(usable, moment, xp.ones_like(moment))
@@ -94,17 +113,21 @@ def integrate(
     reach = log_moment - xp.log(4 * detach(smallest_variance))
     low, high = _range(position, *_TRACED_POSITIONS)
     tables = _tables(kernel, step, low, high)
-    margin = 0.9 * math.log(1 / rtol)  # the error of the right tail falls as t^(−3/2)
-    wanted = _range(reach, 0.0, 3 * math.log(1 / rtol))[1] + margin
+    margin = 0.55 * digits + 3.5  # the error of the right tail falls as t^(−2)
+    wanted = _range(reach, 0.0, 3 * digits)[1] + margin
     count = int(min(max(wanted, 4.0), _LONGEST_WINDOW) / step) - int(start / step)
     # With a bandwidth below the data's scale g matters around it, however small it is there.
     count = max(count, tables.knee + int(margin / step) - low)
-    count = max(2, min(count, tables.support[1] - low + 1))
-    skip = min(max(0, tables.support[0] - high), count - 2)
+    fewest = max(len(orders), len(_RIGHT_ORDERS))
+    count = max(fewest, min(count, tables.support[1] - low + 1))
+    skip = min(max(0, tables.support[0] - high), count - fewest)
     position, count = position + skip, count - skip
     # With nodes skipped the window starts beyond small t, and nothing is left of it.
-    left = _Left(start_value, slope if skip == 0 else None)
-    return _sum_over_window(g, tables, position, count, bandwidth, rtol, left)
+    left = _Left(start_value, slope, orders)
+    if skip > 0:
+        left = _Left(start_value, None, _HEAVY_LEFT_ORDERS)
+    block = count if is_traced(position) else block
+    return _sum_over_window(g, tables, position, count, bandwidth, rtol, left, block)
 
 
 def _sum_over_window(
@@ -115,15 +138,15 @@ def _sum_over_window(
     bandwidth: Array | None,
     rtol: float,
     left: _Left,
+    block: int,
 ) -> Array:
     xp = namespace(position)
-    traced = is_traced(position)
-    block = count if traced else _BLOCK
+    fit = len(_RIGHT_ORDERS)
     total, done = None, 0
-    before: Array | None = None
+    latest: list[Array] = []
     while True:
         size = min(block, count - done)
-        if count - done - size < 2:  # no stub of a block: the tail needs two nodes
+        if count - done - size < fit:  # no stub of a block
             size = count - done
         nodes = position[None, ...] + _column(range(done, done + size), position)
         v = tables.step * nodes
@@ -133,41 +156,34 @@ def _sum_over_window(
             total = _left_tail(tables, nodes, t, value, left)
         total = total + xp.sum(_look_up(tables.weight, tables, nodes) * value, axis=0)
         done += size
+        latest = [*latest, *(value[k] for k in range(size))][-fit:]
         last = nodes[-1]
-        previous = value[-2] if size > 1 else before
-        before = value[-1]
-        if done >= count:
+        complete = _look_up(tables.mass_above, tables, last) * rest[-1] <= 1e-2 * rtol * total
+        if done >= count or bool(xp.all(complete | ~xp.isfinite(total))):
             break
-        bound = _look_up(tables.above, tables, last) * rest[-1]
-        if bool(xp.all(~(bound > 1e-2 * rtol * total))):
-            break
-    assert previous is not None
-    return total + _right_tail(tables, last, previous, before)
+    constant = latest[-1] * _look_up(tables.mass_above, tables, last)
+    fitted = _right_tail(tables, last, xp.stack(latest))
+    return total + xp.where(complete, constant, fitted)
 
 
 def _left_tail(tables: Tables, nodes: Array, t: Array, g: Array, left: _Left) -> Array:
     """Σ w g over the nodes before the window."""
-    linear, squared, cubed, mass = (
-        _look_up(table, tables, nodes[0])
-        for table in (tables.below, tables.below_squared, tables.below_cubed, tables.mass_below)
-    )
-    ratio = math.exp(tables.step)
-    g0, g1 = g[0] - left.value, g[1] - left.value
-    if left.slope is None:
-        beta = (g1 - ratio * g0) / (ratio * ratio - ratio)
-        tail = (g0 - beta) * linear + beta * squared
-    else:
-        first = left.slope * t[0]
-        y0, y1 = g0 - first, (g1 - ratio * first) / (ratio * ratio)
-        gamma = (y1 - y0) / (ratio - 1)
-        tail = first * linear + (y0 - gamma) * squared + gamma * cubed
-    return tail + left.value * mass if left.value else tail
+    xp = namespace(g)
+    count = len(left.orders)
+    g = g[:count, ...] - left.value
+    if left.slope is not None:
+        g = g - left.slope * t[:count, ...]
+    tail = xp.sum(g * _look_up(tables.left[left.orders], tables, nodes[0]), axis=0)
+    if left.slope is not None:
+        tail = tail + left.slope * t[0] * _look_up(tables.linear_below, tables, nodes[0])
+    if left.value:
+        tail = tail + left.value * _look_up(tables.mass_below, tables, nodes[0])
+    return tail
 
 
-def _right_tail(tables: Tables, last: Array, previous: Array, final: Array) -> Array:
-    c = (previous - final) / math.expm1(tables.step / 2)
-    constant = _look_up(tables.above, tables, last)
-    return (final - c) * constant + c * _look_up(tables.above_rooted, tables, last)
+def _right_tail(tables: Tables, last: Array, latest: Array) -> Array:
+    """Σ w g over the nodes after the window."""
+    return namespace(latest).sum(latest * _look_up(tables.right, tables, last), axis=0)
 
 
 def _column(numbers: range, like: Array) -> Array:
@@ -179,8 +195,9 @@ def _column(numbers: range, like: Array) -> Array:
 def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
     xp = namespace(nodes)
     values = from_numpy(table, nodes)
-    index = as_index(xp.clip(nodes - tables.first, 0, table.size - 1))
-    return xp.reshape(xp.take(values, xp.reshape(index, (-1,)), axis=0), nodes.shape)
+    index = as_index(xp.clip(nodes - tables.first, 0, table.shape[-1] - 1))
+    found = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
+    return xp.reshape(found, (*table.shape[:-1], *nodes.shape))
 
 
 def _range(values: Array, low: float, high: float) -> tuple[int, int]:
@@ -211,29 +228,31 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     v = n * step
     with np.errstate(over="ignore", under="ignore"):
         weight = step * np.exp(kernel.log_density(v))
-    mass_below, below, below_squared, below_cubed = (
-        _running(weight, math.exp(-power * step)) for power in range(4)
-    )
-    above = _running(weight[::-1], 1.0)[::-1].copy()
-    above_rooted = _running(weight[::-1], math.exp(-step / 2))[::-1].copy()
+    below = {
+        j: _running(weight, math.exp(-j * step))
+        for j in {0.0, 1.0, *_LEFT_ORDERS, *_CAUTIOUS_LEFT_ORDERS}
+    }
+    above = {j: _running(weight[::-1], math.exp(j * step))[::-1].copy() for j in _RIGHT_ORDERS}
+    left: dict[tuple[float, ...], np.ndarray] = {
+        orders: _fitted(below, orders, step)
+        for orders in (_LEFT_ORDERS, _CAUTIOUS_LEFT_ORDERS, _HEAVY_LEFT_ORDERS)
+    }
+    right = _fitted(above, _RIGHT_ORDERS, -step)[::-1].copy()  # from the last node backwards
     visible = np.flatnonzero(weight > 1e-290)
     support = (int(n[visible[0]]), int(n[visible[-1]]))
     slope = np.diff(np.log(weight[visible])) / step
     bent = np.flatnonzero(np.abs(slope - slope[-1]) > 0.1)
     knee = int(n[visible[bent[-1]]]) if bent.size else support[0]
     return Tables(
-        low - margin,
-        step,
-        weight,
-        mass_below,
-        below,
-        below_squared,
-        below_cubed,
-        above,
-        above_rooted,
-        support,
-        knee,
+        low - margin, step, weight, below[0.0], below[1.0], above[0.0], left, right, support, knee
     )
+
+
+def _fitted(sums: dict[float, np.ndarray], orders: tuple[float, ...], step: float) -> np.ndarray:
+    """What the value at each of the outer nodes adds to Σ w g, for g = Σ c_j t^j through them."""
+    powers = np.exp(step * np.outer(np.arange(len(orders)), orders))
+    with np.errstate(invalid="ignore"):  # sums of a density that has no end are infinite
+        return np.asarray(np.linalg.inv(powers).T @ np.stack([sums[j] for j in orders]))
 
 
 def _running(weight: np.ndarray, decay: float) -> np.ndarray:
@@ -278,6 +297,6 @@ def _profile_by_rule(kernel: ScaleMixture, r2: np.ndarray, step: float) -> np.nd
     tables = _cached_tables(kernel, step, int(n[0]), int(n[-1]))
     picked = slice(int(n[0]) - tables.first, int(n[-1]) - tables.first + 1)
     g = -np.expm1(-r2[:, None] * np.exp(n * step))
-    left = g[:, 0] * tables.below[picked][0]
-    right = g[:, -1] * tables.above[picked][-1]
+    left = g[:, 0] * tables.linear_below[picked][0]
+    right = g[:, -1] * tables.mass_above[picked][-1]
     return np.asarray(g @ tables.weight[picked] + left + right)

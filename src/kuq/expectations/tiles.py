@@ -8,18 +8,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, index_array, is_traced, namespace
+from kuq._array import Array, any_true, as_index, index_array, is_traced, namespace
 from kuq.distributions.laws import Law, Stack
 
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
+#: NumPy's operations start quickly and profit from staying in the second-level cache.
 CACHE_ELEMENTS = 2**17
+NUMPY_CACHE_ELEMENTS = 2**15
+TILE_ELEMENTS = 2**19
 #: Temporaries of one evaluation that are alive at the same time.
 TEMPORARIES = 16
 
 
-def budget_elements(max_memory: float, itemsize: int) -> int:
-    """How many numbers a temporary may have."""
-    return max(1, min(CACHE_ELEMENTS, int(max_memory / itemsize / TEMPORARIES)))
+def budget_elements(max_memory: float, like: Array) -> int:
+    """How many numbers a temporary may have in the library and dtype of an array."""
+    itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
+    most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
+    return max(1, min(most, int(max_memory / itemsize / TEMPORARIES)))
+
+
+def tile_elements(max_memory: float, like: Array) -> int:
+    """How many numbers of one parameter a tile may have: more than a temporary, as few are made."""
+    itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
+    return max(1, min(TILE_ELEMENTS, int(max_memory / itemsize / TEMPORARIES)))
 
 
 def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:
@@ -30,8 +41,26 @@ def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:
         yield slice(start, min(start + size, count))
 
 
+def recomputed(values: Array, lost: Array, exact: Callable[[Array], Array]) -> Array:
+    """Values (…, n) whose entries in ``lost`` (n,) come from a form that keeps its digits there.
+
+    ``exact`` gets the positions of the lost entries; values must be readable.
+    """
+    if not any_true(lost):
+        return values
+    xp = namespace(values)
+    again = exact(xp.nonzero(lost)[0])
+    # The how-manieth lost entry each one is: a gather can be differentiated in every library.
+    place = xp.cumulative_sum(as_index(lost), axis=0) - 1
+    spread = xp.take(again, xp.where(lost, place, xp.zeros_like(place)), axis=-1)
+    return xp.where(lost, spread, values)
+
+
 class PairBlock(NamedTuple):
-    """Some pairs i < j of members: their positions, and their laws along axis 0."""
+    """Some pairs i < j of members: their positions, and their laws along axis 0.
+
+    A row of pairs with one i has ``rows`` and ``p`` of length one, which broadcast.
+    """
 
     rows: np.ndarray
     columns: np.ndarray
@@ -40,6 +69,9 @@ class PairBlock(NamedTuple):
 
     def pick(self, values: Array) -> tuple[Array, Array]:
         """The entries of both members of every pair along the first axis of an array."""
+        if len(self.rows) == 1:  # a row of pairs lies side by side
+            i, j = self.rows[0], self.columns[0]
+            return values[i : i + 1], values[j : j + len(self.columns)]
         xp = namespace(values)
         i, j = (index_array(x, values) for x in (self.rows, self.columns))
         return xp.take(values, i, axis=0), xp.take(values, j, axis=0)
@@ -47,17 +79,38 @@ class PairBlock(NamedTuple):
 
 def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> Iterator[PairBlock]:
     """All pairs of members in blocks, where a pair costs ``cost`` numbers per batch entry."""
-    xp = namespace(stack.reference)
     groups = list(stack.offsets())
     for (a, (start_p, p)), (b, (start_q, q)) in combinations_with_replacement(enumerate(groups), 2):
-        shape = (p.atoms.lead[0], q.atoms.lead[0])
-        rows, columns = np.triu_indices(shape[0], 1) if a == b else np.indices(shape).reshape(2, -1)
         each = max(1, stack.batch_count) * cost(p, q)
-        for part in pieces(len(rows), each, budget, stack.reference):
-            i, j = (index_array(x[part], stack.reference) for x in (rows, columns))
-            yield PairBlock(
-                rows[part] + start_p,
-                columns[part] + start_q,
-                p.index(lambda x, i=i: xp.take(x, i, axis=0)),  # type: ignore[misc]
-                q.index(lambda x, j=j: xp.take(x, j, axis=0)),  # type: ignore[misc]
-            )
+        copied = stack.batch_count * q.count * q.atoms.size * q.atoms.lead[0]
+        blocks = _row_blocks if 4 * copied > budget else _gathered_blocks
+        if is_traced(stack.reference):
+            blocks = _gathered_blocks
+        for block in blocks(p, q, a == b, each, budget):
+            yield block._replace(rows=block.rows + start_p, columns=block.columns + start_q)
+
+
+def _row_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[PairBlock]:
+    """One member against those after it: views of the arrays, nothing is copied."""
+    for i in range(p.atoms.lead[0]):
+        first = i + 1 if same else 0
+        left = p.index(lambda x, i=i: x[i : i + 1])  # type: ignore[misc]
+        for part in pieces(q.atoms.lead[0] - first, each, budget, q.atoms.reference):
+            some = slice(part.start + first, part.stop + first)
+            right = q.index(lambda x, some=some: x[some])  # type: ignore[misc]
+            yield PairBlock(np.asarray([i]), np.arange(some.start, some.stop), left, right)
+
+
+def _gathered_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[PairBlock]:
+    """Copies of many pairs at once, where a row would be too short for its overhead."""
+    xp = namespace(p.atoms.reference)
+    shape = (p.atoms.lead[0], q.atoms.lead[0])
+    rows, columns = np.triu_indices(shape[0], 1) if same else np.indices(shape).reshape(2, -1)
+    for part in pieces(len(rows), each, budget, p.atoms.reference):
+        i, j = (index_array(x[part], p.atoms.reference) for x in (rows, columns))
+        yield PairBlock(
+            rows[part],
+            columns[part],
+            p.index(lambda x, i=i: xp.take(x, i, axis=0)),  # type: ignore[misc]
+            q.index(lambda x, j=j: xp.take(x, j, axis=0)),  # type: ignore[misc]
+        )

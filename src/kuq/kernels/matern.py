@@ -9,7 +9,8 @@ from typing import Any, final
 
 import numpy as np
 
-from kuq._array import Array, Namespace, from_numpy, gammainc, safe_sqrt
+from kuq._array import Array, Namespace, from_numpy, safe_sqrt
+from kuq._special import gammainc
 from kuq.kernels.base import Bounded, ScaleMixture
 from kuq.kernels.parameters import check_number
 

@@ -11,7 +11,7 @@ from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.laws import Stack, worst_method
 from kuq.errors import ShapeError
 from kuq.expectations import rules
-from kuq.expectations.atoms import Measure
+from kuq.expectations.measure import Measure
 from kuq.kernels.base import Kernel, Term
 from kuq.scores import evidential_score
 from kuq.scores.kernel_score import (
@@ -21,6 +21,7 @@ from kuq.scores.kernel_score import (
     member_statistics,
     over_tiles,
     term_method,
+    without_tiles,
 )
 from kuq.scores.monte_carlo import drawn_members
 from kuq.scores.options import Options
@@ -82,12 +83,12 @@ def _decompose_term(
         xp = namespace(h)
         w = stack.member_weights()[:, None]
         aleatoric = xp.sum(w * (h + b), axis=0)
-        epistemic = spread - 2 * xp.sum(w * (1 - w) * b, axis=0)
-        if options.unbiased_members:
-            epistemic = epistemic / (1 - stack.concentration())
-        return [aleatoric, epistemic]
+        return [aleatoric, spread - 2 * xp.sum(w * (1 - w) * b, axis=0)]
 
-    aleatoric, epistemic = over_tiles(term, options, [v], compute)
+    whole = without_tiles(term, options, v)
+    aleatoric, epistemic = whole or over_tiles(term, options, [v], compute)
+    if options.unbiased_members:
+        epistemic = epistemic / (1 - v.stack.concentration())
     return finish(aleatoric, v), finish(epistemic, v), term_method(term, v)
 
 
@@ -104,7 +105,9 @@ def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
             w = stack.member_weights()[:, None]
             return [xp.sum(w * h, axis=0) + spread / 2 + xp.sum(w * w * b, axis=0)]
 
-        return finish(over_tiles(term, options, [v], compute)[0], v)
+        whole = without_tiles(term, options, v)
+        value = whole[0] + whole[1] / 2 if whole else over_tiles(term, options, [v], compute)[0]
+        return finish(value, v)
 
     return _total(kernel, part)
 

@@ -6,17 +6,20 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from kuq._array import Array, namespace, power_of_two, require
+from kuq._array import Array, any_true, namespace, power_of_two, require
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
-from kuq.expectations import moments, rules
-from kuq.expectations.atoms import Measure
-from kuq.expectations.tiles import pieces
+from kuq.expectations import moments, rules, whole_ensembles
+from kuq.expectations.measure import Measure
+from kuq.expectations.tiles import pieces, tile_elements
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, flat_bandwidth, stretched
+
+#: Powers of two between which the squares of draws are far from the ends of floats.
+_USUAL = 20
 
 
 def over_tiles(
@@ -26,9 +29,7 @@ def over_tiles(
     first = views[0]
     reference = first.stack.reference
     xp = namespace(reference)
-    budget = budget_of(options, reference)
-    width = flat_bandwidth(term.kernel, first.shape, first.marginal is not None, reference)
-    measure = Measure(term.kernel, width, options.rtol, budget)
+    measure = _measure(term, options, first)
     cost = rules.item_cost(measure, *(v.stack for v in views))
 
     def tile(part: slice, take: Callable[[Stack], Stack]) -> list[Array]:
@@ -38,10 +39,26 @@ def over_tiles(
     n = first.stack.batch_count
     if n == 0:  # shapes come from one made-up entry
         return [value[..., :0] for value in tile(slice(0, 0), Stack.blank)]
-    parts = pieces(n, cost, budget, reference)
+    parts = pieces(n, cost, measure.budget, reference)
     results = [tile(part, lambda stack, part=part: stack.index(part)) for part in parts]  # type: ignore[misc]
     joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
     return [term.factor * value for value in joined]
+
+
+def without_tiles(term: Term, options: Options, v: View) -> list[Array] | None:
+    """Aleatoric part and dispersion by code that needs neither tiles nor units, if there is any."""
+    measure = _measure(term, options, v)
+    if term.kernel.weights is not None:
+        return None
+    parts = whole_ensembles.aleatoric_and_dispersion(measure, v.stack)
+    return None if parts is None else [term.factor * part for part in parts]
+
+
+def _measure(term: Term, options: Options, v: View) -> Measure:
+    reference = v.stack.reference
+    width = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, reference)
+    room = tile_elements(options.max_memory, reference)
+    return Measure(term.kernel, width, options.rtol, budget_of(options, reference), room)
 
 
 def _in_own_units(
@@ -52,7 +69,8 @@ def _in_own_units(
     if not isinstance(kernel, Radial):
         return compute(measure, *stacks)
     unit = _unit(stacks)
-    stacks = [_divided(stack, unit) for stack in stacks]
+    if any_true(unit != 1) is not False:
+        stacks = [_divided(stack, unit) for stack in stacks]
     degree = kernel.card.homogeneous_degree
     if degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
@@ -70,7 +88,12 @@ def _unit(stacks: list[Stack]) -> Array:
     for stack in stacks:
         for group in stack.groups:
             size = xp.maximum(size, group.atoms.extent(pivot))
-    return power_of_two(size)
+    unit = power_of_two(size)
+    if all(isinstance(group.atoms, Points) for stack in stacks for group in stack.groups):
+        # Draws are only subtracted and squared: no need to copy those of ordinary size.
+        usual = (unit >= 2.0**-_USUAL) & (unit <= 2.0**_USUAL)
+        unit = xp.where(usual, xp.ones_like(unit), unit)
+    return unit
 
 
 def _divided(stack: Stack, unit: Array) -> Stack:

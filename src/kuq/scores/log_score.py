@@ -10,8 +10,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kuq._array import Array, digamma, gammaln, identity, namespace, safe_sqrt
-from kuq.distributions.atoms import LowRanks, Products, to_low_ranks, to_normals, to_products
+from kuq._array import Array, identity, namespace, safe_sqrt
+from kuq._special import digamma, gammaln
+from kuq.distributions.atoms import (
+    LowRanks,
+    Normals,
+    Points,
+    Products,
+    to_low_ranks,
+    to_normals,
+    to_products,
+)
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack
@@ -186,6 +195,9 @@ def divergence_matrix(v: LogView, options: Options) -> Array:
 
 def dispersion(v: LogView, options: Options) -> Array:
     """Σ w_i w_j KL(P_j‖P_i), (n,)."""
+    if all(isinstance(group.atoms, (Normals, Points)) for group in v.stack.groups):
+        return v.over_tiles(options, v.stack.member_count, _dispersion_by_moments)
+    budget = budget_of(options, v.stack.reference)
 
     def compute(stack: Stack) -> Array:
         xp = namespace(stack.reference)
@@ -197,9 +209,17 @@ def dispersion(v: LogView, options: Options) -> Array:
             total = total + xp.sum((w_i * w_j)[:, None] * both, axis=0)
         return total
 
-    budget = budget_of(options, v.stack.reference)
-    pairs = max(1, v.stack.member_count * (v.stack.member_count - 1) // 2)
-    return v.over_tiles(options, pairs * pair_cost(v.stack), compute)
+    return v.over_tiles(options, pair_cost(v.stack), compute)
+
+
+def _dispersion_by_moments(stack: Stack) -> Array:
+    xp = namespace(stack.reference)
+    laws = [to_normals(group.atoms) for group in stack.groups]
+    loc, scale = (
+        xp.concat([getattr(law, name)[..., 0, 0] for law in laws], axis=0)
+        for name in ("loc", "scale")
+    )
+    return densities.normal_dispersion(loc, scale, stack.member_weights())
 
 
 def mutual_information(v: LogView, options: Options) -> Array:

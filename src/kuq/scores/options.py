@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from kuq._array import Array, namespace
+from kuq._array import Array
 from kuq.errors import ParameterError
 from kuq.expectations.tiles import budget_elements
 
@@ -56,8 +56,7 @@ class Options:
 
 def budget_of(options: Options, like: Array) -> int:
     """How many numbers a temporary may have in the dtype of an array."""
-    itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
-    return budget_elements(options.max_memory, itemsize)
+    return budget_elements(options.max_memory, like)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,126 @@
+"""How functions of this package are compiled, and how work is spread over threads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+from numba import types
+from numba.extending import intrinsic
+
+#: Arguments of kernels. Inputs may be read-only and have any strides; outputs are contiguous.
+#: With one signature per kernel nothing is compiled twice.
+Int = types.int64
+Real = types.float64
+
+#: Evaluations below which threads cost more than they give.
+_SMALLEST_FOR_THREADS = 1_000_000
+
+_BUILDING = threading.Lock()
+
+# A product and the sum behind it may be fused, which the polynomials are made for. Nothing else is
+# left to the compiler: it may not reorder sums or forget about NaN.
+_FLAGS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+def inputs(ndim: int) -> Any:
+    return types.Array(Real, ndim, "A", readonly=True)
+
+
+def rows(ndim: int) -> Any:
+    """Inputs whose last axis is read in the innermost loop: must be C-contiguous."""
+    return types.Array(Real, ndim, "C", readonly=True)
+
+
+def outputs(ndim: int) -> Any:
+    return types.Array(Real, ndim, "C")
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A function for use inside of kernels; inlined, or loops over it do not vectorise."""
+    return numba.njit(forceinline=True, **_FLAGS)(function)
+
+
+@inlined
+def fill(row: Any, value: Any) -> None:
+    """As a loop it compiles faster than an assignment to a slice."""
+    for k in range(row.size):
+        row[k] = value
+
+
+def emitted(function: Callable[..., Any]) -> Any:
+    """A function that writes its own machine instruction."""
+    return intrinsic(function)
+
+
+def reduction(function: Callable[..., Any]) -> Any:
+    """Like ``inlined`` for a loop that sums: its own additions, and no other, may be reordered."""
+    flags = _FLAGS | {"fastmath": {"contract", "reassoc"}}
+    return numba.njit(forceinline=True, **flags)(function)
+
+
+def kernel(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """A compiled loop without result that lets other threads run; compiled at its first call.
+
+    Numba notices a change in the file of a kernel but not in functions that the kernel inlines:
+    after editing ``mathematics.py`` delete ``__pycache__``.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., None]:
+        @functools.cache
+        def built() -> Any:
+            compile_with = functools.partial(
+                numba.njit, types.void(*signature), nogil=True, **_FLAGS
+            )
+            try:
+                return compile_with(cache=True)(function)
+            except RuntimeError as error:  # no folder can be written: compile in every process
+                if "cannot cache" not in str(error):
+                    raise
+                return compile_with(cache=False)(function)
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> None:
+            with _BUILDING:  # else the first threads would all compile
+                compiled = built()
+            compiled(*arguments)
+
+        return call
+
+    return decorate
+
+
+def spread(task: Callable[[int, int], None], size: int, work: float, grain: int = 1) -> None:
+    """Call ``task(start, stop)`` on parts of range(size), in threads where that is worthwhile.
+
+    ``work`` is the number of evaluations of the whole; parts start at multiples of ``grain``.
+    """
+    workers = _workers() if work >= _SMALLEST_FOR_THREADS else 1
+    # Several parts per thread, as a core may be busy with something else.
+    part = -(-size // (4 * workers)) if workers > 1 else size
+    part = max(-(-part // grain) * grain, 1)
+    starts = range(0, size, part)
+    if workers == 1 or len(starts) == 1:
+        task(0, size)
+        return
+    with ThreadPoolExecutor(min(workers, len(starts))) as pool:
+        # Reading the results raises what a task has raised.
+        list(pool.map(lambda start: task(start, min(start + part, size)), starts))
+
+
+def _workers() -> int:
+    """As many threads as this process may have cores, and no more than the environment allows."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        count = os.cpu_count() or 1
+    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        limit = os.environ.get(name, "").strip()
+        if limit.isdigit() and int(limit) > 0:
+            count = min(count, int(limit))
+    return count

@@ -1,0 +1,79 @@
+"""Special functions. Each library has its own; the names are scipy's."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import array_api_compat
+import scipy.special
+
+from kuq._array import Array, epsilon, namespace
+
+
+def _special(array: Array) -> Any:
+    if array_api_compat.is_torch_array(array):
+        return sys.modules["torch"].special
+    if array_api_compat.is_jax_array(array):
+        import jax.scipy.special  # jax is loaded already: the array is one of its own
+
+        return jax.scipy.special
+    return scipy.special
+
+
+def erf(x: Array) -> Array:
+    return _special(x).erf(x)
+
+
+def erfc(x: Array) -> Array:
+    return _special(x).erfc(x)
+
+
+def ndtr(x: Array) -> Array:
+    """The distribution function of the standard normal law."""
+    return _special(x).ndtr(x)
+
+
+def erfcx(x: Array) -> Array:
+    """exp(x²) erfc(x) for x ≥ 0."""
+    xp = namespace(x)
+    if not array_api_compat.is_jax_array(x) or x.dtype != xp.float32:
+        return _special(x).erfcx(x)
+    # jax's erfcx underflows to zero beyond x = 9 in float32; the asymptotic series does not.
+    far = x > 8
+    z = 1 / xp.where(far, x, xp.ones_like(x))
+    series = z * (1 - z * z * (0.5 - 0.75 * z * z)) / math.sqrt(math.pi)
+    return xp.where(far, series, _special(x).erfcx(xp.where(far, xp.ones_like(x), x)))
+
+
+def gammaln(x: Array) -> Array:
+    return _special(x).gammaln(x)
+
+
+def digamma(x: Array) -> Array:
+    return _special(x).digamma(x)
+
+
+def gammainc(a: float, x: Array) -> Array:
+    """The regularised lower incomplete gamma function P(a, x)."""
+    return _special(x).gammainc(namespace(x).full_like(x, a), x)
+
+
+def sum_log1p(x: Array) -> Array:
+    """Σ log(1 + x) over the last axis, relatively accurate for small x; −0.95 ≤ x < 1e38.
+
+    Logarithms of products of several factors instead of one for each: (1+x)(1+y) − 1 is
+    x + y + xy, which keeps the digits of small x.
+    """
+    xp = namespace(x)
+    rest = []
+    for _ in range(3 if epsilon(x) < 1e-10 else 1):  # so many doublings fit the range of floats
+        half = x.shape[-1] // 2
+        if half == 0:
+            break
+        if x.shape[-1] % 2:
+            rest.append(x[..., -1:])
+        left, right = x[..., :half], x[..., half : 2 * half]
+        x = left + right + left * right
+    return sum((xp.sum(xp.log1p(part), axis=-1) for part in rest), xp.sum(xp.log1p(x), axis=-1))

@@ -1,0 +1,200 @@
+"""Scalar draws under the Gaussian kernel: a Fourier series turns pairs into single sums.
+
+For |r| ≤ R and the period L = R + qγ, Poisson summation gives
+
+    Σ_j exp(−(r + jL)²/γ²) = Σ_k c_k cos(kωr),  ω = 2π/L,
+    c_0 = √π γ/L,  c_k = 2√π γ/L · exp(−(kωγ/2)²).
+
+Of the left side only j = 0 is wanted: the nearest image is at least qγ away, so the others add
+less than 1.01 ε at ε = exp(−q²). The terms beyond K ≥ qL/(πγ) sum to less than erfc(q) < ε. The
+kernel is thus known to 2ε = 2e-18 before a value is seen, and with φ_m(k) = Σ_j v_j exp(ikωx_j)
+
+    E exp(−(X−X')²/γ²) = Σ_k c_k |φ_m(k)|²  and  dispersion = Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|²
+
+cost one pass over the draws instead of all pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+
+from kuq._array import Array, constants, detach, from_numpy, namespace
+from kuq.distributions.laws import Law, Stack
+from kuq.expectations.gram import Statistics
+from kuq.expectations.measure import Measure
+from kuq.expectations.tiles import CACHE_ELEMENTS, pieces, recomputed
+
+#: q² = −log ε with ε = 1e-18: relative 1e-12 of the smallest dispersion that is kept.
+_REACH = math.sqrt(-math.log(1e-18))
+#: H = ½(1 − within) is computed to 2e-16, and kept where that is 1e-12 of it or less.
+_SMALLEST_ENTROPY = 1e-3
+#: φ is computed to 1e-15, so that φ_m − φ̄ is good to 1e-12 above the root of this dispersion.
+_SMALLEST_DISPERSION = 1e-6
+#: A term costs a draw about as much as this many partners cost it by plain sums.
+_PARTNERS_PER_TERM = 4
+
+
+def statistics(measure: Measure, stack: Stack, otherwise: Statistics) -> tuple[Array, Array]:
+    """H of every member, (M, n), and the dispersion of the members, (n,).
+
+    ``otherwise`` does the batch entries in which the series is too long, or in which a result is
+    too small against the kernel's 1.
+    """
+    xp = namespace(stack.reference)
+    values, weights = _columns(stack)
+    high, low = (detach(bound(values, axis=(0, 2))) for bound in (xp.max, xp.min))
+    width = measure.width(0) + xp.zeros_like(high)
+    period = high - low + _REACH * detach(width)
+    terms = _REACH / math.pi * period / detach(width) + 2
+    draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
+    long = _PARTNERS_PER_TERM * terms > draws
+    count = int(xp.max(xp.where(long | xp.isnan(terms), xp.ones_like(terms), terms)))
+    if count == 1:
+        return otherwise(measure, stack)
+    omega = 2 * math.pi / period
+    within, dispersion = sums(
+        values - ((high + low) / 2)[:, None],
+        omega,
+        _coefficients(omega, width, count),
+        weights,
+        stack.member_weights(),
+        measure.budget,
+    )
+    entropies = (1 - within) / 2
+    small = entropies < _SMALLEST_ENTROPY
+    if any(group.count == 1 for group in stack.groups):
+        single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
+        entropies, small = xp.where(single, xp.zeros_like(within), entropies), small & ~single
+    lost = long | xp.any(small, axis=0)
+    if stack.member_count > 1:
+        lost = lost | (dispersion < _SMALLEST_DISPERSION)
+
+    def exact(some: Array) -> Array:
+        again = otherwise(measure.at(some), stack.take(some))
+        return xp.concat([again[0], again[1][None, :]], axis=0)
+
+    joined = xp.concat([entropies, dispersion[None, :]], axis=0)
+    joined = recomputed(joined, lost, exact)
+    return joined[:-1, ...], joined[-1, ...]
+
+
+def _single(group: Law, like: Array) -> Array:
+    """Whether members are point masses, whose entropy is exactly zero, (m,)."""
+    return constants([float(group.count)] * int(group.atoms.lead[0]), like) == 1
+
+
+def _columns(stack: Stack) -> tuple[Array, Array | None]:
+    """Draws (M, n, N) and their weights, None if equal; short members repeat a draw of weight 0."""
+    xp = namespace(stack.reference)
+    values = [group.atoms.value[..., 0] for group in stack.groups]
+    counts = {group.count for group in stack.groups}
+    if len(counts) == 1 and all(group.weights is None for group in stack.groups):
+        return (values[0] if len(values) == 1 else xp.concat(values, axis=0)), None
+
+    def padded(x: Array, fill: Array) -> Array:
+        missing = (*x.shape[:-1], max(counts) - x.shape[-1])
+        return xp.concat([x, xp.broadcast_to(fill, missing)], axis=-1)
+
+    weights = [group.full_weights() for group in stack.groups]
+    return (
+        xp.concat([padded(x, x[..., :1]) for x in values], axis=0),
+        xp.concat([padded(w, xp.zeros_like(w[..., :1])) for w in weights], axis=0),
+    )
+
+
+def _coefficients(omega: Array, width: Array, count: int) -> Array:
+    """c_k, (K, n)."""
+    xp = namespace(omega)
+    k = from_numpy(np.arange(count), omega)[:, None]
+    half = omega * width / 2
+    share = xp.where(k > 0, xp.full_like(k, 2.0), xp.ones_like(k))
+    return share * (half / math.sqrt(math.pi)) * xp.exp(-((k * half) ** 2))
+
+
+def sums(
+    values: Array,
+    omega: Array,
+    coefficients: Array,
+    sample_weights: Array | None,
+    member_weights: Array,
+    budget: int = CACHE_ELEMENTS,
+) -> tuple[Array, Array]:
+    """Σ_k c_k |φ_m(k)|², (M, n), and Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|², (n,).
+
+    Draws (M, n, N), ω (n,), c (K, n) ≥ 0, weights of draws (M, n, N) or None for equal ones, and
+    of members (M,).
+    """
+    xp = namespace(values)
+    m, n, draws = values.shape
+    count = coefficients.shape[0]
+    # Memory that is used again and again stays in the cache, and costs no page faults.
+    parts = pieces(m, 4 * (math.isqrt(count) + 1) * n * draws, budget * 3 // 4, values)
+    transforms = [
+        _transforms(
+            values[part, ...] * omega[:, None],
+            None if sample_weights is None else sample_weights[part, ...],
+            count,
+            budget,
+        )
+        for part in parts
+    ]
+    c = xp.matrix_transpose(coefficients)
+    w = member_weights[:, None, None]
+    within, dispersion = xp.zeros_like(values[..., 0]), xp.zeros_like(values[0, :, 0])
+    for side in zip(*transforms, strict=True):
+        phi = xp.concat(list(side), axis=0)
+        gap = phi - xp.sum(w * phi, axis=0)
+        within = within + xp.sum(c * (phi * phi), axis=-1)
+        dispersion = dispersion + xp.sum(c * xp.sum(w * gap * gap, axis=0), axis=-1)
+    return within, dispersion
+
+
+def _transforms(
+    angles: Array, weights: Array | None, count: int, budget: int
+) -> tuple[Array, Array]:
+    """Real and imaginary parts of Σ_j v_j z_j^k at z = exp(i·angle) for k < count, (M, n, K).
+
+    With k = a + bJ the sum is a matrix product of the small powers z^a and the large ones z^bJ, so
+    that only 2√K powers are formed, each by at most √K multiplications.
+    """
+    xp = namespace(angles)
+    small = math.isqrt(count - 1) + 1
+    large = -(-count // small)
+    m, n, draws = angles.shape
+    real = imaginary = 0.0
+    for part in pieces(draws, m * n * 2 * (small + large), 2 * budget, angles):
+        z = xp.cos(angles[..., part]), xp.sin(angles[..., part])
+        below = _powers(z, small)
+        above = _powers(_times(below[-1], z), large)
+        rows = _rows(above) if weights is None else _rows(above) * weights[..., None, part]
+        product = rows @ xp.matrix_transpose(_rows(below))
+        real = real + product[..., :large, :small] - product[..., large:, small:]
+        imaginary = imaginary + product[..., :large, small:] + product[..., large:, :small]
+    share = 1.0 / draws if weights is None else 1.0
+    flat = (xp.reshape(share * part, (m, n, large * small)) for part in (real, imaginary))
+    first, second = (part[..., :count] for part in flat)
+    return first, second
+
+
+Complex: TypeAlias = tuple[Array, Array]
+
+
+def _times(x: Complex, y: Complex) -> Complex:
+    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+
+
+def _powers(z: Complex, count: int) -> list[Complex]:
+    """z^k for k < count."""
+    xp = namespace(z[0])
+    found = [(xp.ones_like(z[0]), xp.zeros_like(z[0])), z]
+    while len(found) < count:
+        found.append(_times(found[-1], z))
+    return found[:count]
+
+
+def _rows(powers: list[Complex]) -> Array:
+    """Real parts above imaginary parts, (…, 2J, N)."""
+    return namespace(powers[0][0]).stack([p[0] for p in powers] + [p[1] for p in powers], axis=-2)

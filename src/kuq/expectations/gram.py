@@ -1,0 +1,250 @@
+"""Draws under a radial kernel: all distances from one Gram matrix of the pooled draws.
+
+‖x−y‖² = ‖x‖² + ‖y‖² − 2x·y of draws centred on their mean is a matrix product, many times faster
+than differences. It loses digits for draws that are close against their distance from the centre;
+those pairs are computed again by differences, or from the centre of their own member, so that
+every distance is right to 1e-13. Values must be readable and have 64 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kuq._array import Array, any_true, from_numpy, namespace
+from kuq.distributions.laws import Law, Stack
+from kuq.expectations.measure import Measure
+from kuq.expectations.tiles import pieces, recomputed
+from kuq.kernels.base import Radial
+
+Statistics = Callable[[Measure, Stack], tuple[Array, Array]]
+
+#: Squared distances below this fraction of the squared norms are computed again.
+_CLOSE_DRAWS = 4e-3
+#: Dispersions below this fraction of the distances between members have lost their digits.
+_CLOSE_MEMBERS = 1e-6
+#: Coordinates of one matrix product: enough for its speed, few enough for the cache.
+COORDINATES = 4096
+#: Up to here differences of single coordinates are as cheap as a matrix product, and exact.
+_FEW_COORDINATES = 3
+
+
+class Draws(NamedTuple):
+    """Draws (…, A, d): some coordinates from a centre, for products, or all as they are."""
+
+    shape: tuple[int, ...]
+    centred: Callable[[slice], Array]
+    value: Callable[[], Array]
+
+
+def entropy(measure: Measure, law: Law) -> Array:
+    """H of every member, (lead…), each centred on its own mean."""
+    value, w = law.atoms.value, law.atom_weights()
+    x = _around(value, namespace(value).mean(value, axis=-2, keepdims=True))
+    order = from_numpy(np.arange(law.count), value)
+    total = namespace(value).zeros_like(value[..., 0, 0])
+    for part, rest in _upper_blocks(measure, x):
+        table = Table(measure, x, part, x, rest)
+        r2, lost = table.squared_distances(order[part, None] < order[rest])
+        k = _excess(measure, table.mended(r2, lost))
+        total = total + _weighted_sum(k, w[..., part], w[..., rest])
+    return total
+
+
+def cross(measure: Measure, p: Law, q: Law) -> Array:
+    """Σ w_i v_j (k(x_i, y_j) − k(x, x)) of two sets of draws, (lead…)."""
+    xp = namespace(p.atoms.value)
+    centre = xp.mean(p.atoms.value, axis=-2, keepdims=True)
+    x, y = (_around(law.atoms.value, centre) for law in (p, q))
+    w, v = p.atom_weights(), q.atom_weights()
+    lead = math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
+    total = None
+    for part in pieces(p.count, lead * q.count, measure.budget, centre):
+        table = Table(measure, x, part, y, slice(None))
+        k = _excess(measure, table.mended(*table.squared_distances(None)))
+        piece = _weighted_sum(k, w[..., part], v)
+        total = piece if total is None else total + piece
+    assert total is not None
+    return total
+
+
+def statistics(measure: Measure, stack: Stack, by_pairs: Statistics) -> tuple[Array, Array]:
+    """H of every member, (M, n), and the dispersion of the members, (n,).
+
+    ``by_pairs`` does the batch entries whose members are so close that the sums cancel.
+    """
+    xp = namespace(stack.reference)
+    if stack.member_count == 1:
+        value = entropy(measure, stack.groups[0])
+        return value, xp.zeros_like(value[0, ...])
+    within, between, tight = _pooled_sums(measure, stack)
+
+    def around_members(some: Array) -> Array:
+        part, own = stack.take(some), measure.at(some)
+        return xp.concat([entropy(own, group) for group in part.groups], axis=0)
+
+    entropies = recomputed(within, tight, around_members)
+    w = stack.member_weights()[:, None]
+    dispersion = 2 * (between - xp.sum(w * (1 - w) * entropies, axis=0))
+    lost = (dispersion <= 2 * _CLOSE_MEMBERS * between) & (between > 0)
+    return entropies, recomputed(
+        dispersion, lost, lambda some: by_pairs(measure.at(some), stack.take(some))[1]
+    )
+
+
+def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
+    """Sums over pairs of draws i < j: within members, (M, n), and between them, (n,).
+
+    Also the entries in which draws of one member are too close for the common centre, (n,).
+    """
+    xp = namespace(stack.reference)
+    owners = np.concatenate(
+        [start + np.repeat(np.arange(g.atoms.lead[0]), g.count) for start, g in stack.offsets()]
+    )
+    selection = from_numpy(np.eye(stack.member_count)[owners], stack.reference)
+    weights = _pool([g.full_weights()[..., None] for g in stack.groups])  # (n, A, 1)
+    order, member = (from_numpy(x, stack.reference) for x in (np.arange(len(owners)), owners))
+    x = _pooled_draws(stack)
+    w = stack.member_weights()
+    within, between = 0.0, 0.0
+    tight = xp.zeros_like(stack.reference[0, :, 0, 0]) > 0
+    for part, rest in _upper_blocks(measure, x):
+        table = Table(measure, x, part, x, rest)
+        r2, lost = table.squared_distances(order[part, None] < order[rest])
+        if any_true(lost):
+            inside = lost & (member[part, None] == member[rest])
+            tight = tight | xp.any(inside, axis=(-2, -1))
+            r2 = table.mended(xp.where(inside, xp.zeros_like(r2), r2), lost & ~inside)
+        by_member = _excess(measure, r2) @ (weights[:, rest, :] * selection[rest, :])
+        by_member = weights[:, part, :] * by_member  # (n, rows, M)
+        own = by_member * selection[part, :]
+        within = within + xp.sum(own, axis=1)
+        between = between + xp.sum((selection[part, :] @ w) * ((by_member - own) @ w), axis=-1)
+    return xp.matrix_transpose(within), between, tight
+
+
+def _pooled_draws(stack: Stack) -> Draws:
+    """The draws of all members along one axis, (n, A, d), from their common mean."""
+    xp = namespace(stack.reference)
+    values = [group.atoms.value for group in stack.groups]
+    count = sum(x.shape[0] * x.shape[2] for x in values)
+    centre = sum(xp.sum(x, axis=(0, 2), keepdims=True) for x in values) / count
+    return Draws(
+        (stack.batch_count, count, stack.groups[0].dimension),
+        lambda some: _pool([x[..., some] - centre[..., some] for x in values]),
+        lambda: _pool(values),
+    )
+
+
+def _pool(parts: list[Array]) -> Array:
+    """Arrays (m, n, A, d) of the groups as one (n, Σ m·A, d)."""
+    xp = namespace(*parts)
+    rows = []
+    for part in parts:
+        m, n, count, d = part.shape
+        rows.append(xp.reshape(xp.permute_dims(part, (1, 0, 2, 3)), (n, m * count, d)))
+    return rows[0] if len(rows) == 1 else xp.concat(rows, axis=1)
+
+
+def _around(value: Array, centre: Array) -> Draws:
+    shape = tuple(value.shape)
+    return Draws(shape, lambda some: value[..., some] - centre[..., some], lambda: value)
+
+
+def _upper_blocks(measure: Measure, x: Draws) -> Iterator[tuple[slice, slice]]:
+    """Rows of the table of all pairs, and the columns that do not lie before the diagonal."""
+    lead, count = math.prod(x.shape[:-2]), x.shape[-2]
+    # A table as large as the draws, or as the coordinates of one product, is no burden.
+    room = max(measure.budget, count * min(x.shape[-1], COORDINATES))
+    size = max(1, room // max(1, lead * count))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count)), slice(start, None)
+
+
+def _weighted_sum(k: Array, w: Array, v: Array) -> Array:
+    return namespace(k).sum(w * (k @ v[..., None])[..., 0], axis=-1)
+
+
+def _excess(measure: Measure, r2: Array) -> Array:
+    """k − k(x, x)."""
+    assert isinstance(measure.kernel, Radial)
+    return measure.kernel.excess(r2, measure.width(2))
+
+
+class Table(NamedTuple):
+    """The pairs of some draws x and some draws y."""
+
+    measure: Measure
+    x: Draws
+    rows: slice
+    y: Draws
+    columns: slice
+
+    def squared_distances(self, kept: Array | None) -> tuple[Array, Array]:
+        """‖x_i − y_j‖², (…, A, B), zero where not kept, and which of them have lost digits."""
+        if self.x.shape[-1] <= _FEW_COORDINATES:
+            r2 = self._by_coordinates()
+            lost = namespace(r2).zeros_like(r2[..., :1, :1]) > 0
+        else:
+            norms, product = self._products()
+            r2 = norms - 2 * product
+            lost = r2 < _CLOSE_DRAWS * norms
+        if kept is None:
+            return r2, lost
+        return namespace(r2).where(kept, r2, namespace(r2).zeros_like(r2)), lost & kept
+
+    def _products(self) -> tuple[Array, Array]:
+        """‖x_i‖² + ‖y_j‖² and x_i·y_j, over pieces of the coordinates."""
+        d = self.x.shape[-1]
+        step = max(COORDINATES, self.measure.budget // max(1, math.prod(self.x.shape[:-1])))
+        norms = product = 0.0
+        for start in range(0, d, step):
+            some = slice(start, min(start + step, d))
+            a = self.x.centred(some)
+            b = a if self.y is self.x else self.y.centred(some)
+            xp = namespace(a)
+            # The product of a matrix with its own transpose costs half of another product.
+            a, b = a[..., self.rows, :], b[..., self.columns, :]
+            product = product + a @ xp.matrix_transpose(b)
+            norms = norms + (xp.vecdot(a, a)[..., :, None] + xp.vecdot(b, b)[..., None, :])
+        return norms, product
+
+    def _values(self) -> tuple[Array, Array]:
+        x, y = self.x.value(), self.y.value()
+        return x[..., self.rows, :], y[..., self.columns, :]
+
+    def _by_coordinates(self) -> Array:
+        x, y = self._values()
+        gap = x[..., :, None, 0] - y[..., None, :, 0]
+        r2 = gap * gap
+        for c in range(1, x.shape[-1]):
+            gap = x[..., :, None, c] - y[..., None, :, c]
+            r2 = r2 + gap * gap
+        return r2
+
+    def mended(self, r2: Array, lost: Array) -> Array:
+        """Distances that have lost digits, from differences."""
+        if not any_true(lost):
+            return r2
+        xp = namespace(r2)
+        flat = xp.reshape(r2, (-1,))
+        return xp.reshape(recomputed(flat, xp.reshape(lost, (-1,)), self._by_differences), r2.shape)
+
+    def _by_differences(self, pairs: Array) -> Array:
+        """Squared distances of pairs given by their positions in the flattened table."""
+        x, y = self._values()
+        xp = namespace(x)
+        (a, d), b = x.shape[-2:], y.shape[-2]
+        lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        x = xp.reshape(xp.broadcast_to(x, (*lead, a, d)), (-1, d))
+        y = xp.reshape(xp.broadcast_to(y, (*lead, b, d)), (-1, d))
+        row = pairs // b
+        column = row // a * b + pairs % b
+        found = []
+        for part in pieces(pairs.shape[0], d, self.measure.budget, x):
+            gap = xp.take(x, row[part], axis=0) - xp.take(y, column[part], axis=0)
+            found.append(xp.vecdot(gap, gap))
+        return xp.concat(found)

@@ -1,0 +1,578 @@
+"""The compiled twins give what the plain routes give, at every magnitude and distance."""
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from kuq.distributions.atoms import Normals
+from kuq.expectations import normal, scalar
+from kuq.expectations import overlap as formulas
+
+numba = pytest.importorskip("numba", reason="the compiled twins need numba")
+
+from kuq._numba import (  # noqa: E402
+    cdf,
+    compiling,
+    fourier,
+    mathematics,
+    pairs,
+    products,
+    sample_pairs,
+)
+
+RTOL = 1e-13
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def run(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    ).stdout
+
+
+def test_importing_kuq_does_not_import_numba():
+    run("import kuq, sys; assert 'numba' not in sys.modules")
+
+
+# Elementary functions -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def evaluate():
+    """All functions of one argument, compiled together to save time."""
+    exp, expm1, h = mathematics.exp, mathematics.expm1_negative, mathematics.h
+    log, log1p = mathematics.log, mathematics.log1p
+    cos_sin, phi = mathematics.cos_sin, mathematics.normal_cdf
+
+    @numba.njit(error_model="numpy", fastmath={"contract"})
+    def loop(name, x, out):
+        for k in range(x.size):
+            if name == 0:
+                out[k] = exp(x[k])
+            elif name == 1:
+                out[k] = expm1(x[k])
+            elif name == 2:
+                out[k] = h(x[k])
+            elif name == 3:
+                out[k] = log(x[k])
+            elif name == 4:
+                out[k] = log1p(x[k])
+            elif name == 5:
+                out[k] = phi(x[k])
+            elif name == 6:
+                out[k] = cos_sin(x[k])[0]
+            else:
+                out[k] = cos_sin(x[k])[1]
+
+    names = ("exp", "expm1", "h", "log", "log1p", "cdf", "cos", "sin")
+
+    def call(name, x):
+        x = np.asarray(x, dtype=np.float64)
+        out = np.empty_like(x)
+        loop(names.index(name), x, out)
+        return out
+
+    return call
+
+
+def precise_h(x):
+    return mp.expm1(-x * x) / mp.sqrt(mp.pi) + x * mp.erf(x)
+
+
+def magnitudes(rng, low, high, count=150):
+    return 10.0 ** rng.uniform(low, high, count)
+
+
+ARGUMENTS = {
+    "exp": lambda r: np.concatenate([r.uniform(-708, 709.7, 150), r.normal(size=150)]),
+    "expm1": lambda r: -np.concatenate([magnitudes(r, -300, 2.5), r.uniform(0, 3, 150)]),
+    "h": lambda r: np.concatenate([magnitudes(r, -150, 150), r.uniform(0, 8, 300)]),
+    "log": lambda r: np.concatenate([magnitudes(r, -300, 300), 1 + 0.3 * r.normal(size=150) ** 2]),
+    "log1p": lambda r: np.concatenate([magnitudes(r, -300, 300), r.uniform(-0.999, 2, 150)]),
+}
+PRECISE = {"exp": mp.exp, "expm1": mp.expm1, "h": precise_h, "log": mp.log, "log1p": mp.log1p}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_functions_are_relatively_accurate(name, rng, evaluate):
+    x = ARGUMENTS[name](rng)
+    with mp.workdps(350 if name == "h" else 40):
+        true = [PRECISE[name](mp.mpf(float(v))) for v in x]
+        errors = [
+            abs((mp.mpf(float(a)) - b) / b) for a, b in zip(evaluate(name, x), true, strict=True)
+        ]
+    assert max(errors) < {"exp": 4e-16, "expm1": 4e-16, "h": 1.2e-15}.get(name, 5e-16)
+
+
+@pytest.mark.parametrize(
+    ("name", "precise", "widest"),
+    [("cdf", mp.ncdf, 9.0), ("cos", mp.cos, 1e6), ("sin", mp.sin, 10)],
+)
+def test_functions_are_absolutely_accurate(name, precise, widest, rng, evaluate):
+    x = rng.uniform(-widest, widest, 300)
+    values = evaluate(name, x)
+    with mp.workdps(30):
+        errors = [
+            abs(mp.mpf(float(a)) - precise(mp.mpf(float(v))))
+            for a, v in zip(values, x, strict=True)
+        ]
+    assert max(errors) < 3e-16
+
+
+def test_functions_at_the_ends(evaluate):
+    inf, nan = np.inf, np.nan
+    ends = [-inf, -1e300, -745.0, 0.0, 710.0, inf, nan]
+    np.testing.assert_array_equal(evaluate("exp", ends), [0, 0, 0, 1, inf, inf, nan])
+    np.testing.assert_array_equal(evaluate("expm1", [-inf, -1e300, 0.0, nan]), [-1, -1, 0, nan])
+    np.testing.assert_array_equal(
+        evaluate("h", [0.0, 5e-324, 1e300, inf, nan]), [0, 0, 1e300, inf, nan]
+    )
+    np.testing.assert_array_equal(
+        evaluate("cdf", [-inf, -1e300, 0.0, 1e300, inf, nan]), [0, 0, 0.5, 1, 1, nan]
+    )
+
+
+# Pairs of scalar normals ------------------------------------------------------------------------
+
+
+def generic_absolute(loc, scale, w):
+    total = np.zeros(loc.shape[1])
+    for i in range(len(w)):
+        for j in range(i):
+            d = scalar.absolute_divergence(loc[i], scale[i], loc[j], scale[j])
+            total += 2 * w[i] * w[j] * d
+    return w @ scalar.absolute_entropy(scale), total
+
+
+def generic_gaussian(loc, scale, w, bandwidth):
+    t = np.broadcast_to(1 / np.asarray(bandwidth) ** 2, loc.shape[1:])
+    laws = [Normals(x[:, None], s[:, None]) for x, s in zip(loc, scale, strict=True)]
+    total = np.zeros(loc.shape[1])
+    for i in range(len(w)):
+        for j in range(i):
+            total += 2 * w[i] * w[j] * formulas.divergence(normal.overlap(t, laws[i], laws[j]))
+    entropies = [formulas.entropy(normal.log_self_affinity(t, law)) for law in laws]
+    return w @ np.stack(entropies), total
+
+
+def ensemble(rng, members, n, distance=1.0):
+    """Members at a distance from a common law, weights that differ."""
+    loc = rng.normal(size=n) + distance * rng.normal(size=(members, n))
+    scale = rng.uniform(0.5, 2, n) * (1 + distance * rng.uniform(0, 1, (members, n)))
+    return loc, scale, rng.dirichlet(np.ones(members))
+
+
+def both_kernels(loc, scale, w, bandwidth=1.5, rtol=RTOL):
+    for got, want in (
+        (pairs.absolute(loc, scale, w), generic_absolute(loc, scale, w)),
+        (pairs.gaussian(loc, scale, w, bandwidth), generic_gaussian(loc, scale, w, bandwidth)),
+    ):
+        np.testing.assert_allclose(got, want, rtol=rtol)
+
+
+@pytest.mark.parametrize(("members", "n"), [(1, 5), (2, 1), (2, 513), (7, 1300), (40, 3)])
+@pytest.mark.parametrize("distance", [1e-9, 1.0, 1e6])
+def test_pairs_of_normals(members, n, distance, rng):
+    both_kernels(*ensemble(rng, members, n, distance))
+
+
+def test_pairs_with_point_masses(rng):
+    loc, scale, w = ensemble(rng, 5, 700)
+    scale[rng.random(scale.shape) < 0.5] = 0
+    loc[3] = loc[4]
+    scale[:, :100] = 0
+    loc[:, :10] = 3
+    both_kernels(loc, scale, w)
+
+
+def test_pairs_take_any_strides_and_a_bandwidth_per_column(rng):
+    loc, scale, w = ensemble(rng, 6, 900)
+    bandwidth = rng.uniform(0.5, 2, 900)
+    both_kernels(np.asfortranarray(loc)[::2, ::-3], scale[::2, ::3], w[::2], bandwidth[::3])
+    loc.flags.writeable = False
+    both_kernels(loc, np.broadcast_to(scale[0], loc.shape), w, bandwidth)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -900, -500, -400, 400, 500, 900, 1000])
+def test_pairs_at_any_magnitude(exponent, rng):
+    """Powers of two change nothing but the unit; 2^±500 is 1e±150."""
+    loc, scale, w = ensemble(rng, 4, 600)
+    scale[:, ::3] = 0
+    unit = 2.0**exponent
+    for got, want in zip(
+        pairs.absolute(loc * unit, scale * unit, w), generic_absolute(loc, scale, w), strict=True
+    ):
+        np.testing.assert_allclose(got / unit, want, rtol=RTOL)
+    got = pairs.gaussian(loc * unit, scale * unit, w, 1.5 * unit)
+    np.testing.assert_allclose(got, generic_gaussian(loc, scale, w, 1.5), rtol=RTOL)
+
+
+@pytest.mark.parametrize("tiny", [1e-120, 1e-150, 1e-300, 5e-324])
+def test_pairs_of_very_different_magnitude(tiny):
+    loc = np.asarray([[0.0, 0.0, 1.0, 0.0], [tiny, 1.0, 1.0, 1e150], [0.0, tiny, 1e100, 1.0]])
+    scale = np.asarray([[0.0, tiny, tiny, tiny], [0.0, 1.0, 1.0, 1e150], [0.0, 0.0, tiny, 0.0]])
+    w = np.asarray([0.25, 0.5, 0.25])
+    root_pi = np.sqrt(np.pi)
+    aleatoric, dispersion = pairs.absolute(loc, scale, w)
+    np.testing.assert_allclose(aleatoric[1:], [0.5 / root_pi] * 2 + [5e149 / root_pi], rtol=1e-12)
+    # Two members at zero and one at tiny: 2·½·½ of the distance.
+    np.testing.assert_allclose(dispersion[0], tiny / 2, rtol=RTOL, atol=5e-324)
+    with mp.workdps(40):
+        one = mp.sqrt(2 / mp.pi) * mp.exp(-mp.mpf(1) / 2) + mp.erf(1 / mp.sqrt(2))
+        expected = float((one - 1 / mp.sqrt(mp.pi)) / 2)
+    np.testing.assert_allclose(dispersion[1], expected, rtol=RTOL)
+    np.testing.assert_allclose(dispersion[3], expected * 1e150, rtol=RTOL)
+    for values in pairs.gaussian(loc, scale, w, 1.0):
+        assert np.all(np.isfinite(values) & (values >= 0))
+
+
+@pytest.mark.parametrize("distance", [1e-9, 1e-5, 3.0])
+def test_pairs_of_normals_in_forty_digits(distance, rng):
+    loc, scale, w = ensemble(rng, 3, 4, distance)
+    absolute, gaussian = pairs.absolute(loc, scale, w)[1], pairs.gaussian(loc, scale, w, 0.7)[1]
+    with mp.workdps(40):
+
+        def mean_distance(x, s, y, r):
+            v = mp.sqrt(2 * (s * s + r * r))
+            z = abs(x - y) / v
+            return v / mp.sqrt(mp.pi) * mp.exp(-z * z) + abs(x - y) * mp.erf(z)
+
+        def affinity(x, s, y, r):
+            c = mp.mpf(0.7) ** 2 + 2 * (s * s + r * r)
+            return -mp.mpf(0.7) / mp.sqrt(c) * mp.exp(-((x - y) ** 2) / c)
+
+        def dispersion(cross, k):
+            laws = [
+                (mp.mpf(float(a)), mp.mpf(float(b)))
+                for a, b in zip(loc[:, k], scale[:, k], strict=True)
+            ]
+            return sum(
+                w[i] * w[j] * (cross(*p, *q) - cross(*p, *p) / 2 - cross(*q, *q) / 2)
+                for i, p in enumerate(laws)
+                for j, q in enumerate(laws)
+            )
+
+        for k in range(4):
+            assert absolute[k] == pytest.approx(float(dispersion(mean_distance, k)), rel=RTOL)
+            assert gaussian[k] == pytest.approx(float(dispersion(affinity, k)), rel=RTOL)
+
+
+def test_pairs_at_the_ends():
+    """Means so far apart that their difference overflows; no columns at all."""
+    loc, scale, w = np.asarray([[1.7e308], [-1.7e308]]), np.ones((2, 1)), np.asarray([0.5, 0.5])
+    assert pairs.absolute(loc, scale, w)[1] == np.inf
+    np.testing.assert_allclose(pairs.gaussian(loc, scale, w, 1.0)[1], 0.5 / np.sqrt(5), rtol=RTOL)
+    for values in (
+        pairs.absolute(loc[:, :0], scale[:, :0], w),
+        sample_pairs.absolute(loc[:, :, None][..., :0], w),
+    ):
+        assert all(part.shape[-1] == 0 for part in values)
+
+
+def test_pairs_hand_on_nan():
+    loc, scale, w = np.zeros((2, 3)), np.ones((2, 3)), np.asarray([0.5, 0.5])
+    loc[1, 0] = scale[1, 1] = np.nan
+    for dispersion in (pairs.absolute(loc, scale, w)[1], pairs.gaussian(loc, scale, w, 1.0)[1]):
+        np.testing.assert_array_equal(np.isnan(dispersion), [True, True, False])
+
+
+# Normals with independent coordinates -------------------------------------------------------------
+
+
+def generic_overlap(t, loc_p, scale_p, loc_q, scale_q):
+    return normal.overlap(t, Normals(loc_p[:, None], scale_p[:, None]), Normals(loc_q, scale_q))
+
+
+def check_overlap(t, *laws):
+    got, want = formulas.Overlap(*products.overlap(t, *laws)), generic_overlap(t, *laws)
+    for name in ("log_p", "log_q", "log_c"):
+        a, b = getattr(got, name), getattr(want, name)
+        assert np.all(np.abs(a - b) <= RTOL * np.maximum(1, np.abs(b)))
+    np.testing.assert_allclose(got.shift, want.shift, rtol=RTOL)
+    close = want.gap + np.abs(want.tilt) < 1
+    np.testing.assert_allclose(got.gap[close], want.gap[close], rtol=RTOL)
+    assert np.all(got.gap[~close] + np.abs(got.tilt[~close]) > 0.999)
+    np.testing.assert_allclose(
+        formulas.divergence(got), formulas.divergence(want), rtol=RTOL, atol=1e-300
+    )
+    return got, want, close
+
+
+SIZES = [(1, 3, 2, 4, 1), (1, 2, 2, 3, 500), (2, 2, 1, 2, 130), (5, 1, 2, 3, 67), (70, 2, 2, 1, 40)]
+
+
+def laws(rng, size, distance=1.0):
+    nodes, first, second, n, d = size
+    center, width = rng.normal(size=d), rng.uniform(0.5, 1, d)
+    t = 10 ** rng.uniform(-4, 0.5, (nodes, first, second, n)) / d
+    made = []
+    for count in (first, second):
+        made.append(center + distance * rng.normal(size=(count, n, d)))
+        made.append(width * (1 + distance * rng.uniform(0, 1, (count, n, d))))
+    return t, *made
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("distance", [1e-9, 0.01, 1.0])
+def test_overlap(size, distance, rng):
+    t, loc_p, scale_p, loc_q, scale_q = laws(rng, size, distance)
+    check_overlap(t, loc_p, scale_p, loc_q, scale_q)
+    # Scales that differ in one direction: the tilt has nothing to cancel.
+    wider = scale_q + 3 * distance
+    got, want, close = check_overlap(t, loc_p, scale_p, loc_q, wider)
+    np.testing.assert_allclose(got.tilt[close], want.tilt[close], rtol=RTOL)
+    assert np.any(close)
+
+
+@pytest.mark.parametrize("nodes", [1, 6])
+def test_overlap_of_laws_far_apart(nodes, rng):
+    """Tilts that large make products lose their digits; logarithms must not."""
+    t, loc_p, scale_p, loc_q, scale_q = laws(rng, (nodes, 2, 2, 2, 300))
+    for factor in (1e1, 1e3, 1e8, 1e20):
+        check_overlap(t, loc_p, scale_p, loc_q * factor, scale_q * factor)
+    scale_p[..., ::2] = 0
+    scale_q[..., ::3] = 0
+    check_overlap(t, loc_p, scale_p, loc_q, scale_q)
+    check_overlap(t, loc_p, 0 * scale_p, loc_q, 0 * scale_q)
+
+
+def test_overlap_with_tilts_that_cancel(rng):
+    """Half of the coordinates are wider in one law, half in the other."""
+    t, loc_p, scale_p, loc_q, _ = laws(rng, (4, 2, 2, 2, 512), 0.1)
+    sign = np.where(np.arange(512) < 256, 1, -1)
+    for distance in (1e-6, 0.05, 0.13):
+        check_overlap(40 * t, loc_p, scale_p, loc_q, scale_p * (1 + distance * sign))
+
+
+@pytest.mark.parametrize("exponent", [-500, -420, 420, 500])
+@pytest.mark.parametrize("nodes", [2, 5])
+def test_overlap_at_any_magnitude(exponent, nodes, rng):
+    t, *made = laws(rng, (nodes, 2, 2, 2, 50), 0.1)
+    unit = 2.0**exponent
+    got = products.overlap(t / unit / unit, *(a * unit for a in made))
+    want = generic_overlap(t, *made)
+    for name, a, b in zip(formulas.Overlap._fields, got, want, strict=True):
+        exact = name in ("shift", "gap")
+        np.testing.assert_allclose(a, b, rtol=RTOL, atol=0 if exact else RTOL)
+    got = products.self_affinity(t[:, :, 0] / unit / unit, made[1] * unit)
+    want = normal.log_self_affinity(t[:, :, 0], Normals(made[0], made[1]))
+    np.testing.assert_allclose(got, want, rtol=RTOL)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("factor", [1e-15, 1.0, 1e12, 1e25])
+def test_self_affinity(size, factor, rng):
+    t, loc, scale, _, _ = laws(rng, size)
+    t = factor * t[:, :, 0]
+    scale[..., ::4] = 0
+    want = normal.log_self_affinity(t, Normals(loc, scale))
+    np.testing.assert_allclose(products.self_affinity(t, scale), want, rtol=RTOL)
+    turned = np.asfortranarray(scale)
+    np.testing.assert_allclose(products.self_affinity(t, turned), want, rtol=RTOL)
+
+
+@pytest.mark.parametrize("nodes", [1, 5])
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_overlap_hands_on_nan(nodes, place, rng):
+    made = laws(rng, (nodes, 1, 1, 2, 20))
+    made[place].reshape(-1)[0] = np.nan
+    got = formulas.divergence(formulas.Overlap(*products.overlap(*made)))
+    assert np.isnan(got[0, 0, 0, 0])
+    assert np.isfinite(got[0, 0, 0, 1])
+    if place != 3:
+        assert np.isnan(products.self_affinity(made[0][:, 0], made[2])[0, 0, 0])
+
+
+# Samples ------------------------------------------------------------------------------------------
+
+
+def generic_series(values, omega, coefficients, v, w):
+    if v is None:
+        v = np.full(values.shape, 1 / values.shape[-1])
+    k = np.arange(len(coefficients))[:, None, None, None]
+    phi = np.sum(v * np.exp(1j * k * (omega[:, None] * values)), axis=-1)
+    mean = np.sum(w[:, None] * phi, axis=1, keepdims=True)
+    within = np.sum(coefficients[:, None] * np.abs(phi) ** 2, axis=0)
+    spread = np.sum(w[:, None] * np.abs(phi - mean) ** 2, axis=1)
+    return within, np.sum(coefficients * spread, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("members", "n", "count", "length"),
+    [(1, 2, 3, 1), (3, 5, 300, 12), (10, 7, 33, 60), (2, 3, 1, 4), (4, 70, 9, 12), (2, 65, 19, 1)],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fourier(members, n, count, length, weighted, rng):
+    values = rng.normal(size=(n, members, count)).swapaxes(0, 1)
+    omega, w = rng.uniform(0.1, 1.5, n), rng.dirichlet(np.ones(members))
+    coefficients = rng.uniform(0, 1, (length, n))
+    v = rng.dirichlet(np.ones(count), (members, n)) if weighted else None
+    got = fourier.sums(values, omega, coefficients, v, w)
+    for a, b in zip(got, generic_series(values, omega, coefficients, v, w), strict=True):
+        np.testing.assert_allclose(a, b, rtol=RTOL, atol=1e-28)
+
+
+@pytest.mark.parametrize("n", [4, 12])
+def test_fourier_far_out_and_close(n, rng):
+    values = rng.normal(size=(3, n, 15))
+    omega, w = np.asarray([1e7, 1.0, 1e-150, 0.0] * (n // 4)), np.asarray([0.2, 0.3, 0.5])
+    coefficients = rng.uniform(0, 1, (9, n))
+    got = fourier.sums(values, omega, coefficients, None, w)
+    for a, b in zip(got, generic_series(values, omega, coefficients, None, w), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-28)  # e^(ikωx) is that ill-conditioned
+    # Members 1e−9 apart: errors of 1e−15 in φ are 1e−6 of its differences.
+    near = values[:1] + 1e-9 * rng.normal(size=(3, n, 1))
+    got = fourier.sums(near, np.ones(n), coefficients, None, w)
+    want = generic_series(near, np.ones(n), coefficients, None, w)
+    np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
+
+
+def grid_over(loc, scale):
+    step = 0.5 * np.min(np.where(scale > 0, scale, 1), axis=0)
+    start = np.min(loc - 8.5 * scale, axis=0) - step
+    count = np.ceil((np.max(loc + 8.5 * scale, axis=0) - start) / step).astype(int) + 1
+    return start, step, count
+
+
+def generic_dispersion(loc, scale, w, start, step, count):
+    out = np.zeros(loc.shape[1])
+    for c in range(loc.shape[1]):
+        x = start[c] + np.arange(count[c]) * step[c]
+        f = ndtr((x - loc[:, c, None]) / np.maximum(scale[:, c, None], 1e-300))
+        out[c] = 2 * step[c] * np.sum(w @ (f - w @ f) ** 2)
+    return out
+
+
+@pytest.mark.parametrize(("members", "n"), [(1, 2), (2, 3), (50, 4), (401, 2)])
+@pytest.mark.parametrize("distance", [1.0, 30.0])
+def test_cdf(members, n, distance, rng):
+    loc, scale, w = ensemble(rng, members, n, distance)
+    scale = rng.uniform(0.5, 2, scale.shape)
+    got = cdf.dispersion(loc, scale, w, *grid_over(loc, scale))
+    want = generic_dispersion(loc, scale, w, *grid_over(loc, scale))
+    np.testing.assert_allclose(got, want, rtol=RTOL, atol=1e-30)
+    np.testing.assert_allclose(got, pairs.absolute(loc, scale, w)[1], rtol=RTOL, atol=1e-30)
+
+
+def test_cdf_of_close_members_and_points(rng):
+    loc, scale, w = ensemble(rng, 20, 5, 1e-6)
+    got = cdf.dispersion(loc, scale, w, *grid_over(loc, scale))
+    np.testing.assert_allclose(got, pairs.absolute(loc, scale, w)[1], rtol=1e-8)
+    scale[::2] = 0
+    start, step, count = grid_over(loc, scale)
+    count[0] = 0
+    got = cdf.dispersion(loc, scale, w, start, step, count)
+    assert got[0] == 0
+    np.testing.assert_allclose(
+        got, generic_dispersion(loc, scale, w, start, step, count), rtol=RTOL
+    )
+    unit = 2.0**500
+    got = cdf.dispersion(loc / unit, scale / unit, w, start / unit, step / unit, count)
+    np.testing.assert_allclose(
+        got * unit, generic_dispersion(loc, scale, w, start, step, count), rtol=RTOL
+    )
+
+
+def exact_samples(values, w):
+    """In fractions: no rounding at all."""
+    members, count, n = values.shape
+    within, dispersion = np.empty((members, n)), np.empty(n)
+    for c in range(n):
+        draws = [[Fraction(float(x)) for x in values[m, :, c]] for m in range(members)]
+        cross = [
+            [sum(abs(a - b) for a in p for b in q) / Fraction(count) ** 2 for q in draws]
+            for p in draws
+        ]
+        within[:, c] = [float(cross[m][m] / 2) for m in range(members)]
+        dispersion[c] = float(
+            sum(
+                Fraction(w[i]) * Fraction(w[j]) * (cross[i][j] - cross[i][i] / 2 - cross[j][j] / 2)
+                for i in range(members)
+                for j in range(members)
+            )
+        )
+    return within, dispersion
+
+
+@pytest.mark.parametrize(
+    ("members", "count", "n"), [(1, 4, 2), (2, 1, 3), (2, 2, 33), (4, 5, 3), (3, 7, 2), (2, 16, 2)]
+)
+@pytest.mark.parametrize("distance", [0.0, 1e-9, 1.0, 1e5])
+def test_small_samples(members, count, n, distance, rng):
+    values = rng.normal(size=(count, n)) + distance * rng.normal(size=(members, count, n))
+    w = rng.dirichlet(np.ones(members))
+    for unit in (2.0**-900, 1.0, 2.0**1000):
+        got = sample_pairs.absolute(values * unit, w)
+        for a, b in zip(got, exact_samples(values, w), strict=True):
+            np.testing.assert_allclose(a / unit, b, rtol=RTOL, atol=0)
+    turned = np.ascontiguousarray(values.transpose(2, 1, 0)).transpose(2, 1, 0)
+    for a, b in zip(
+        sample_pairs.absolute(turned, w), sample_pairs.absolute(values, w), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_small_samples_in_many_columns_and_with_ties(rng):
+    values = np.round(rng.normal(size=(3, 6, 1500)), 1)
+    w = np.asarray([0.5, 0.25, 0.25])
+    cross = np.mean(np.abs(values[:, None, :, None] - values[None, :, None]), axis=(2, 3))
+    own = np.stack([cross[m, m] / 2 for m in range(3)])
+    within, dispersion = sample_pairs.absolute(values, w)
+    np.testing.assert_allclose(within, own, rtol=RTOL)
+    want = np.einsum("i,j,ijn->n", w, w, cross - own[:, None] - own[None])
+    np.testing.assert_allclose(dispersion, want, rtol=1e-12)
+
+
+# Threads ------------------------------------------------------------------------------------------
+
+
+def test_threads_change_nothing(rng, monkeypatch):
+    loc, scale, w = ensemble(rng, 4, 5000)
+    node_laws = laws(rng, (5, 3, 2, 4, 20))
+    draws, many_draws = rng.normal(size=(4, 200, 10)), rng.normal(size=(4, 30, 90))
+    grid = grid_over(loc[:, :40], scale[:, :40])
+
+    def everything():
+        return [
+            *pairs.absolute(loc, scale, w),
+            *pairs.gaussian(loc, scale, w, 1.0),
+            *products.overlap(*node_laws),
+            products.self_affinity(node_laws[0][:, :, 0], node_laws[2]),
+            *fourier.sums(draws, np.ones(200), np.ones((5, 200)), None, w),
+            *fourier.sums(many_draws, np.ones(30), np.ones((5, 30)), None, w),
+            cdf.dispersion(loc[:, :40], scale[:, :40], w, *grid),
+            *sample_pairs.absolute(loc.reshape(4, 5, 1000), w),
+        ]
+
+    monkeypatch.setattr(compiling, "_SMALLEST_FOR_THREADS", 0)
+    monkeypatch.setattr(compiling, "_workers", lambda: 1)
+    alone = everything()
+    monkeypatch.setattr(compiling, "_workers", lambda: 3)
+    for a, b in zip(everything(), alone, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-15)
+
+
+def test_the_environment_limits_threads(monkeypatch):
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert compiling._workers() == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    assert compiling._workers() == 1
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    assert compiling._workers() >= 1
