@@ -80,16 +80,16 @@ SERIES = (
     Series(
         "Gaussian kernel of low-rank normals",
         "d",
-        doubling(1000, 4),
-        lambda d: problems.low_rank_normals(5, 1, d, 10),
+        doubling(2000, 5),
+        lambda d: problems.low_rank_normals(5, 2, d, 10),
         lambda p: of_low_rank(gaussian(math.sqrt(6 * p["loc"].shape[-1])))(p),
         1,
     ),
     Series(
         "energy score of diagonal normals",
         "d",
-        doubling(2000, 4),
-        lambda d: problems.normals(5, 2, d),
+        doubling(8000, 5),
+        lambda d: problems.normals(5, 4, d),
         of_normals(energy, 1),
         1,
     ),
@@ -112,7 +112,7 @@ SERIES = (
     Series(
         "energy score of draws",
         "d",
-        doubling(1000, 5),
+        doubling(2000, 5),
         lambda d: problems.draws(10, 2, 10, d),
         of_draws(energy, 1),
         1,
@@ -128,7 +128,7 @@ SERIES = (
     Series(
         "Gaussian kernel of scalar draws",
         "N·M",
-        doubling(1000, 4),
+        doubling(2000, 5),
         lambda size: problems.draws(10, 10, size // 10),
         of_draws(gaussian(1.5)),
         1,
