@@ -1,6 +1,8 @@
 # make demo   see the library at work
 # make test   every check: lint, format, types, tests without extras, with each library, with all
-# make clean  remove what the two have made
+# make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
+#             (under ten minutes; make bench QUICK=1: under one, prints only)
+# make clean  remove what these have made, apart from results of benchmarks
 #
 # Each target makes its own virtual environment. A stamp file in it records the last
 # installation, which is repeated only when pyproject.toml or constraints.txt has changed.
@@ -15,7 +17,7 @@ INPUTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .NOTPARALLEL:
-.PHONY: demo test lint types test-core test-alone test-all clean
+.PHONY: demo test lint types test-core test-alone test-all bench clean
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
@@ -40,6 +42,9 @@ test-alone: $(VENV)/.test
 test-all: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
 
+bench: $(VENV)/.bench
+	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)
+
 $(VENV)/.demo: $(VENV)/.created $(INPUTS)
 	@echo "installing kuq[plot] into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) -e ".[plot]"
@@ -51,6 +56,12 @@ $(VENV)/.test: $(VENV)/.created $(INPUTS)
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
 	@$(VENV)/bin/python $(INSTALL) -e ".[all,test]"
 	@touch $(VENV)/.demo $@
+
+$(VENV)/.bench: $(VENV)/.created $(INPUTS)
+	@echo "installing kuq[all,test,bench] into $(VENV)"
+	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
+	@$(VENV)/bin/python $(INSTALL) -e ".[all,test,bench]"
+	@touch $(VENV)/.demo $(VENV)/.test $@
 
 $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@echo "installing kuq without extras into $(CORE)"
@@ -64,4 +75,4 @@ $(CORE)/.core: $(CORE)/.created $(INPUTS)
 
 clean:
 	rm -rf $(VENV) $(CORE) kuq-demo.png build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

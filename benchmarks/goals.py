@@ -1,0 +1,82 @@
+"""All goals in one place: ratios against peers, and limits on error, memory and time.
+
+"generic" is kuq without compiled code (``kuq.compiled(False)``), "default" what a user gets with
+the extra ``fast`` installed. A ratio is CPU time of the peer over that of kuq.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Ratio(NamedTuple):
+    """kuq is to be at least this many times faster than the peer."""
+
+    generic: float | None
+    default: float | None
+
+
+#: (workload, peer) -> ratios. A pair that is not listed is measured without a goal.
+RATIOS: dict[tuple[str, str], Ratio] = {
+    ("W1", "authors"): Ratio(8, 35),
+    ("W2-diagonal", "torch"): Ratio(2, 15),
+    ("W2-low-rank", "Woodbury"): Ratio(2, 3),
+    ("W3-N5", "cdist"): Ratio(12, None),
+    ("W3-N10", "cdist"): Ratio(12, None),
+    ("W3-N50", "cdist"): Ratio(4, None),
+    ("W3-N5", "scoringrules"): Ratio(30, None),
+    ("W4-N10", "scoringrules"): Ratio(40, None),
+    ("W4-N100", "torch"): Ratio(40, None),
+    ("W5", "torch"): Ratio(40, 300),
+    ("W6-pair", "1000 draws"): Ratio(50, 400),
+    ("W6-low-rank", "1000 draws"): Ratio(8, None),
+    ("W7", "authors"): Ratio(40, 300),
+    ("gradient-crps", "plain torch"): Ratio(None, 1),
+    ("gradient-energy", "plain torch"): Ratio(None, 1),
+    ("gradient-energy", "cdist"): Ratio(None, 1),
+    ("gradient-low-rank", "plain torch"): Ratio(None, 1),
+}
+
+
+#: (workload, peer) -> how many times less peak memory kuq is to need.
+MEMORY_RATIOS: dict[tuple[str, str], Ratio] = {("W1", "authors"): Ratio(20, 100)}
+
+#: workload -> largest relative error of AU and EU, of kuq in both forms.
+ERRORS: dict[str, float] = {
+    "W1": 1e-13,
+    "W1-M2": 1e-13,
+    "W1-M5": 1e-13,
+    "W1-M25": 1e-13,
+    "W2-diagonal": 1e-12,
+    "W2-low-rank": 1e-12,
+    "W2-marginal": 1e-12,
+    "W3-N5": 1e-12,
+    "W3-N10": 1e-12,
+    "W3-N50": 1e-12,
+    "W4-N10": 1e-12,
+    "W4-N100": 1e-12,
+    "W5": 1e-12,
+    "W5-narrow": 1e-12,
+    "W6-pair": 1e-10,
+    "W6-diagonal": 1e-10,
+    "W6-low-rank": 1e-10,
+    "W7": 1e-12,
+    "log-score": 1e-13,
+    "squared-error": 1e-13,
+}
+
+#: Upper limits: measured name -> (bound, unit). Memory is above inputs and outputs.
+LIMITS: dict[str, tuple[float, str]] = {
+    "million outcomes, time": (10.0, "CPU s"),
+    "million outcomes, memory": (300.0, "MiB"),
+    "1000 × 1000, memory": (100.0, "MiB"),
+    "modules of numba after import kuq": (0.0, ""),
+    "first compiled call, warm cache": (1.0, "CPU s"),
+}
+
+#: A fitted exponent may exceed the expected one by this much.
+EXPONENT_SLACK = 0.25
+
+
+def verdict(met: bool | None) -> str:
+    return "–" if met is None else ("ok" if met else "MISSED")

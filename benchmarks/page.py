@@ -1,0 +1,244 @@
+"""The stored results, docs/benchmarks.md and the table of README.md, all made from one run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import findings, goals
+from benchmarks.findings import mib, number
+
+STORE = Path(__file__).parent / "results.json"
+BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
+
+#: Rows of the table in README.md: workload and peer.
+README_ROWS = (
+    ("W1", "authors"),
+    ("W2-diagonal", "torch"),
+    ("W3-N10", "cdist"),
+    ("W4-N100", "torch"),
+    ("W5", "torch"),
+    ("W6-pair", "1000 draws"),
+    ("W7", "authors"),
+)
+
+PEERS = {
+    "authors": "M × M broadcasting in torch, with `scipy.special.hyp1f1` for the CRPS",
+    "torch": "plain torch, broadcasting over all pairs",
+    "cdist": "`torch.cdist` for every pair of members",
+    "Woodbury": "batched matrix identities in torch, pairs i ≤ j",
+    "scoringrules": "its fair estimators on numba, from scores of members at each other's draws",
+    "1000 draws": "Monte Carlo in NumPy, 1000 draws of each member",
+    "plain torch": "the loss written out in torch",
+}
+
+METHOD = """\
+## How it is measured
+
+- All contestants of a workload run in one process, in turn, after a warm-up; the numbers are
+  medians of {repeats} repetitions. A ratio is the CPU time of the peer over that of kuq (above 1,
+  kuq is faster). Absolute times depend on the machine and on what else runs on it.
+- *generic* is kuq in plain NumPy (`kuq.compiled(False)`); *default* is what a user gets with numba
+  installed, which is the same where there is no compiled code for a route or the work is small.
+- One thread for all: of BLAS, numba and torch. Times with two threads stand in their own table.
+- A peer marked * ran on fewer rows; its time and memory are scaled linearly to all rows.
+- Peak memory is what the process grows by during one call, with its results: the kernel's
+  high-water mark of the resident set on Linux (sampled elsewhere). It sees NumPy, torch and
+  compiled code alike. Inputs are not counted.
+- Errors are those of aleatoric and epistemic uncertainty, the larger of the two, at a few
+  outcomes: the largest deviation over the mean size. The exact values come from code that shares
+  nothing with kuq (many digits or extended precision), apart from W6-diagonal and W6-low-rank, for
+  which kuq is run at `rtol=1e-12`; W6-pair shows that this can be trusted. The Monte Carlo rows
+  have the error of their draws.
+- The cost of `hyp1f1` depends on its argument. The data are such that the means of two members
+  differ by about one standard deviation of their difference; farther apart, the ratios of W1 and
+  W7 are larger, and closer together smaller.
+"""
+
+COMMANDS = """\
+```sh
+make bench            # everything, in under ten minutes; writes this page and the results
+make bench QUICK=1    # small sizes in under a minute, printed only
+```
+
+`python -m benchmarks --only W3` runs some workloads, `--render` writes the pages again from
+`benchmarks/results.json`. Goals stand in `benchmarks/goals.py`.
+"""
+
+
+def stored() -> dict:
+    return json.loads(STORE.read_text(encoding="utf-8"))
+
+
+def store(results: dict, path: Path = STORE) -> None:
+    """Four digits are more than a second run would repeat, and keep differences readable."""
+    text = json.dumps(rounded(results), indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def rounded(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *rows])
+
+
+def speed_table(results: dict) -> str:
+    head = ("workload", "against", "NumPy only", "with numba")
+    found = {(row.key, row.peer, row.form): row for row in findings.comparisons(results)}
+    rows = []
+    for key, peer in README_ROWS:
+        generic, default = (found[key, peer, form] for form in ("generic", "default"))
+        rows.append(
+            (generic.title, PEERS[peer], f"{number(generic.ratio)}×", f"{number(default.ratio)}×")
+        )
+    return markdown(head, rows, left=2)
+
+
+def comparison_table(results: dict) -> str:
+    head = ("workload", "kuq", "peer", "ratio", "wall", "goal", "", "ms", "peer ms")
+    head = (*head, "MiB", "peer MiB", "error", "peer error")
+    rows = []
+    for row in findings.comparisons(results):
+        mark = r"\*" if row.scaled else ""
+        rows.append(
+            (
+                row.key,
+                row.form,
+                row.peer,
+                f"{number(row.ratio)}×",
+                f"{number(row.wall_ratio)}×",
+                "–" if row.goal is None else f"≥ {number(row.goal)}×",
+                emphasised(row.verdict),
+                number(row.ours["cpu_ms"]),
+                number(row.theirs["cpu_ms"]) + mark,
+                mib(row.ours["peak_mib"]),
+                mib(row.theirs["peak_mib"]) + mark,
+                number(findings.error(row.ours)),
+                number(findings.error(row.theirs)),
+            )
+        )
+    return markdown(head, rows, left=3)
+
+
+def emphasised(verdict: str) -> str:
+    return f"**{verdict}**" if verdict == "MISSED" else verdict
+
+
+def workload_table(results: dict) -> str:
+    rows = [(w["key"], w["title"], str(w["rows"])) for w in results["workloads"]]
+    rows += [(w["key"], w["title"], str(w["rows"])) for w in results["gradients"]]
+    return markdown(("workload", "what is computed", "rows"), rows, left=2)
+
+
+def check_table(results: dict) -> str:
+    rows = [
+        (
+            check.name,
+            number(check.value),
+            "–" if check.bound is None else f"{number(check.bound)} {check.unit}".strip(),
+            emphasised(check.verdict),
+        )
+        for check in findings.checks(results)
+    ]
+    return markdown(("measured", "value", "goal", ""), rows)
+
+
+def gradient_note(results: dict) -> str:
+    worst = max((case["difference"] for case in results["gradients"]), default=0.0)
+    return (
+        "Gradients are those of the loss with respect to all parameters, value included; both "
+        f"sides agree to {number(worst)} of their size."
+    )
+
+
+def thread_table(results: dict) -> str:
+    rows = [
+        (row["key"], number(row["one_ms"]), number(row["two_ms"]), f"{row['ratio']:.2f}×")
+        for row in results["threads"]
+    ]
+    return markdown(("workload", "one thread, wall ms", "two threads, wall ms", "ratio"), rows)
+
+
+def growth_table(results: dict) -> str:
+    rows = [
+        (
+            row["route"],
+            row["variable"],
+            f"{row['sizes'][0]}–{row['sizes'][-1]}",
+            f"{row['exponent']:.2f}",
+            f"{row['expected']:g}",
+            emphasised(goals.verdict(findings.growth_met(row))),
+        )
+        for row in results["growth"]
+    ]
+    return markdown(("route", "in", "range", "exponent", "expected", ""), rows, left=2)
+
+
+def missed_list(results: dict) -> str:
+    missed = findings.missed(results)
+    if not missed:
+        return "Every goal is met in this run."
+    return "\n".join(["Not met in this run:", "", *(f"- {line}" for line in missed)])
+
+
+def rendered(results: dict) -> str:
+    """docs/benchmarks.md."""
+    machine, versions = results["machine"], results["versions"]
+    peers = "\n".join(f"- **{name}**: {text}" for name, text in PEERS.items())
+    sections = [
+        "# Benchmarks",
+        "How fast, how accurate and how large kuq is beside what one would write without it. "
+        "This page is made by the benchmark itself; do not edit it.",
+        COMMANDS.strip(),
+        f"Run on {results['date']} with kuq {results['kuq']}: {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['system']}; "
+        + ", ".join(f"{name} {number_}" for name, number_ in versions.items())
+        + f"; {results['seconds']} s in all.",
+        "## Goals that are missed",
+        missed_list(results),
+        "## Against peers",
+        comparison_table(results),
+        r"CPU time in milliseconds for all rows; \* scaled from fewer rows.",
+        gradient_note(results),
+        "The peers:",
+        peers,
+        "The workloads; rows are inputs with d cells each, or scalars:",
+        workload_table(results),
+        "## Accuracy, memory, start",
+        check_table(results),
+        "## Two threads",
+        thread_table(results),
+        "## Growth",
+        "Exponents of CPU time, by least squares of logarithms. Below the expected one, fixed "
+        "costs or better use of the processor at larger sizes still show; above it by more than "
+        f"{goals.EXPONENT_SLACK:g} counts as missed.",
+        growth_table(results),
+        METHOD.format(repeats=results["repeats"]).strip(),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def with_speed_table(readme: str, results: dict) -> str:
+    """README.md with the table between its marks made anew."""
+    block = f"{BEGIN}\n\n{speed_table(results)}\n\n{END}"
+    pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
+    return re.sub(pattern, lambda _: block, readme, count=1, flags=re.DOTALL)
+
+
+def write(results: dict, root: Path) -> None:
+    results = rounded(results)  # as they are stored, so that the pages can be made again from them
+    docs = root / "docs" / "benchmarks.md"
+    docs.parent.mkdir(exist_ok=True)
+    docs.write_text(rendered(results), encoding="utf-8")
+    readme = root / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(with_speed_table(text, results), encoding="utf-8")
