@@ -60,15 +60,17 @@ def gammainc(a: float, x: Array) -> Array:
     return _special(x).gammainc(namespace(x).full_like(x, a), x)
 
 
-def sum_log1p(x: Array) -> Array:
-    """Σ log(1 + x) over the last axis, relatively accurate for small x; −0.95 ≤ x < 1e38.
+def sum_log1p(x: Array, doublings: int = 3) -> Array:
+    """Σ log(1 + x) over the last axis, relatively accurate for small x; 0 ≤ x < 1e38.
+
+    With two ``doublings`` x may come near −1, up to −0.996.
 
     Logarithms of products of several factors instead of one for each: (1+x)(1+y) − 1 is
     x + y + xy, which keeps the digits of small x.
     """
     xp = namespace(x)
     rest = []
-    for _ in range(3 if epsilon(x) < 1e-10 else 1):  # so many doublings fit the range of floats
+    for _ in range(doublings if epsilon(x) < 1e-10 else 1):  # products fit the range of floats
         half = x.shape[-1] // 2
         if half == 0:
             break

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
 from numba import types
 from numba.extending import intrinsic
+
+from kuq._threads import in_threads, workers
 
 #: Arguments of kernels. Inputs may be read-only and have any strides; outputs are contiguous.
 #: With one signature per kernel nothing is compiled twice.
@@ -100,27 +100,9 @@ def spread(task: Callable[[int, int], None], size: int, work: float, grain: int 
 
     ``work`` is the number of evaluations of the whole; parts start at multiples of ``grain``.
     """
-    workers = _workers() if work >= _SMALLEST_FOR_THREADS else 1
+    threads = workers() if work >= _SMALLEST_FOR_THREADS else 1
     # Several parts per thread, as a core may be busy with something else.
-    part = -(-size // (4 * workers)) if workers > 1 else size
+    part = -(-size // (4 * threads)) if threads > 1 else size
     part = max(-(-part // grain) * grain, 1)
     starts = range(0, size, part)
-    if workers == 1 or len(starts) == 1:
-        task(0, size)
-        return
-    with ThreadPoolExecutor(min(workers, len(starts))) as pool:
-        # Reading the results raises what a task has raised.
-        list(pool.map(lambda start: task(start, min(start + part, size)), starts))
-
-
-def _workers() -> int:
-    """As many threads as this process may have cores, and no more than the environment allows."""
-    try:
-        count = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        count = os.cpu_count() or 1
-    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
-        limit = os.environ.get(name, "").strip()
-        if limit.isdigit() and int(limit) > 0:
-            count = min(count, int(limit))
-    return count
+    in_threads(lambda start: task(start, min(start + part, size)), starts, threads)

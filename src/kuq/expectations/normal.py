@@ -39,5 +39,6 @@ def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
         log_c=(log_p + log_q) / 2 - gap,
         shift=xp.sum((2 * t) * (delta * delta) / (a + b), axis=-1),
         gap=gap,
-        tilt=sum_log1p(xp.clip(ratio, -0.95, 19.0)) / 4,  # beyond, the direct form is used
+        # Where one coordinate is cut, its share of the gap is above one and tilt is not used.
+        tilt=sum_log1p(xp.clip(ratio, -0.9955, 220.0), doublings=2) / 4,
     )

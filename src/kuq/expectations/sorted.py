@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 from kuq._array import Array, constants, epsilon, is_traced, namespace
+from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations.tiles import pieces, recomputed
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
 _CLOSE = 1e-3
+#: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
+_FEW_DRAWS = 12
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
 _AT_ONCE = 2**13
 
@@ -57,6 +60,9 @@ def divergence(p: Law, q: Law) -> Array:
 
 def statistics(stack: Stack, budget: int) -> tuple[Array, Array]:
     """H of every member, (M, n), and their dispersion 2·(H(pooled draws) − Σ w H), (n,)."""
+    found = _compiled_statistics(stack)
+    if found is not None:
+        return found
     xp = namespace(stack.reference)
     entropies = xp.concat([entropy(group) for group in stack.groups], axis=0)
     if is_traced(entropies) or epsilon(entropies) > 1e-15:
@@ -73,6 +79,22 @@ def statistics(stack: Stack, budget: int) -> tuple[Array, Array]:
         return xp.concat([spread_of_steps(stack.take(index[part])) for part in cuts])
 
     return entropies, recomputed(dispersion, lost, exact)
+
+
+def _compiled_statistics(stack: Stack) -> tuple[Array, Array] | None:
+    """Few draws in each member: all pairs are cheaper than sorting, and nothing cancels."""
+    law = stack.groups[0]
+    if len(stack.groups) > 1 or law.weights is not None or law.count > _FEW_DRAWS:
+        return None
+    values = law.atoms.value[..., 0]
+    # A pair of draws costs a tenth of a pair of normals.
+    compiled = twin(
+        "sample_pairs", (stack.member_count * law.count) ** 2 * values.shape[1] / 20, values
+    )
+    if compiled is None:
+        return None
+    within, spread = compiled.absolute(values.transpose(0, 2, 1), stack.member_weights())
+    return within, spread
 
 
 def _draws(group: Law) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, any_true, as_index, index_array, is_traced, namespace
+from kuq._threads import workers
 from kuq.distributions.laws import Law, Stack
 
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
@@ -22,15 +23,20 @@ TEMPORARIES = 16
 
 def budget_elements(max_memory: float, like: Array) -> int:
     """How many numbers a temporary may have in the library and dtype of an array."""
-    itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
-    return max(1, min(most, int(max_memory / itemsize / TEMPORARIES)))
+    return max(1, min(most, _fitting(max_memory, like)))
 
 
 def tile_elements(max_memory: float, like: Array) -> int:
     """How many numbers of one parameter a tile may have: more than a temporary, as few are made."""
+    return max(1, min(TILE_ELEMENTS, _fitting(max_memory, like)))
+
+
+def _fitting(max_memory: float, like: Array) -> int:
+    """Numbers of one array, if as many are alive as ever are, in every thread."""
     itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
-    return max(1, min(TILE_ELEMENTS, int(max_memory / itemsize / TEMPORARIES)))
+    threads = workers() if isinstance(like, np.ndarray) else 1
+    return int(min(max_memory / itemsize / TEMPORARIES / threads, 2**62))
 
 
 def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:

@@ -6,8 +6,11 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from kuq._array import Array, any_true, namespace, power_of_two, require
-from kuq.distributions.atoms import Points
+from kuq._threads import in_threads, workers
+from kuq.distributions.atoms import LowRanks, Points
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
 from kuq.expectations import moments, rules, whole_ensembles
@@ -18,6 +21,8 @@ from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, flat_bandwidth, stretched
 
+#: Numbers touched from which on threads are worth their start.
+_SMALLEST_FOR_THREADS = 2**21
 #: Powers of two between which the squares of draws are far from the ends of floats.
 _USUAL = 20
 
@@ -32,7 +37,8 @@ def over_tiles(
     measure = _measure(term, options, first)
     cost = rules.item_cost(measure, *(v.stack for v in views))
 
-    def tile(part: slice, take: Callable[[Stack], Stack]) -> list[Array]:
+    def tile(part: slice, take: Callable[[Stack], Stack] | None = None) -> list[Array]:
+        take = take or (lambda stack: stack.index(part))
         stacks = [stretched(take(v.stack).widened(), term.kernel.weights) for v in views]
         return _in_own_units(measure.at(part), stacks, compute)
 
@@ -40,9 +46,21 @@ def over_tiles(
     if n == 0:  # shapes come from one made-up entry
         return [value[..., :0] for value in tile(slice(0, 0), Stack.blank)]
     parts = pieces(n, cost, measure.budget, reference)
-    results = [tile(part, lambda stack, part=part: stack.index(part)) for part in parts]  # type: ignore[misc]
+    results = in_threads(tile, parts, _threads_for(n * cost, [v.stack for v in views]))
     joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
     return [term.factor * value for value in joined]
+
+
+def _threads_for(work: int, stacks: list[Stack]) -> int:
+    """How many tiles run side by side."""
+    laws = [group for stack in stacks for group in stack.groups]
+    # Matrix products have threads of their own.
+    products = any(
+        isinstance(law.atoms, LowRanks) or (isinstance(law.atoms, Points) and law.dimension > 1)
+        for law in laws
+    )
+    small = work < _SMALLEST_FOR_THREADS
+    return 1 if small or products or not isinstance(stacks[0].reference, np.ndarray) else workers()
 
 
 def without_tiles(term: Term, options: Options, v: View) -> list[Array] | None:
