@@ -41,15 +41,20 @@ def entropy(measure: Measure, law: Law) -> Array:
     return within + _inner_dispersion(measure, law) / 2
 
 
-def divergence(measure: Measure, p: Law, q: Law) -> Array:
-    """D of laws, (lead…) broadcast."""
+def divergence(
+    measure: Measure, p: Law, q: Law, known: tuple[Array | None, Array | None] = (None, None)
+) -> Array:
+    """D of laws, (lead…) broadcast; the dispersions inside them may be known already."""
     if routes.is_sorted(measure, p, q):
         return by_sorting.divergence(p, q)
     if measure.is_quadratic:
         xp = namespace(p.atoms.reference)
         gap = moments.mean_gap(p, q)
         return xp.sum(gap * gap, axis=-1)
-    inner = (_inner_dispersion(measure, prepare(measure, law)) for law in (p, q))
+    inner = (
+        _inner_dispersion(measure, prepare(measure, law)) if value is None else value
+        for law, value in zip((p, q), known, strict=True)
+    )
     return _pair(measure, p, q, *inner)
 
 
@@ -203,22 +208,36 @@ def _law_pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) 
     return _pair(measure, p, q, inner_p, inner_q)
 
 
-def cross_divergence(measure: Measure, left: Stack, right: Stack) -> Array:
-    """Σ w_i v_j D(P_i, Q_j) over the members of two stacks, (n,)."""
-    return _over_members(left, right, lambda p, q: divergence(measure, p, q))
+def cross_divergence(
+    measure: Measure, left: Stack, right: Stack, entropies: tuple[Array | None, Array | None]
+) -> Array:
+    """Σ w_i v_j D(P_i, Q_j) over the members of two stacks, (n,).
+
+    ``entropies`` (M, n) of either, where they are known: those of draws are half the dispersion
+    inside them.
+    """
+
+    def value(i: int, p: Law, j: int, q: Law) -> Array:
+        inner = (
+            None if h is None or not isinstance(law.atoms, Points) else 2 * h[k : k + 1, ...]
+            for h, k, law in zip(entropies, (i, j), (p, q), strict=True)
+        )
+        return divergence(measure, p, q, tuple(inner))  # type: ignore[arg-type]
+
+    return _over_members(left, right, value)
 
 
 def expected_kernel(measure: Measure, left: Stack, right: Stack) -> Array:
     """Σ w_i v_j E k(X_i, Y_j), (n,)."""
-    return _over_members(left, right, lambda p, q: _expected(measure, p, q))
+    return _over_members(left, right, lambda i, p, j, q: _expected(measure, p, q))
 
 
-def _over_members(left: Stack, right: Stack, value: Callable[[Law, Law], Array]) -> Array:
+def _over_members(left: Stack, right: Stack, value: Callable[[int, Law, int, Law], Array]) -> Array:
     w, v = left.member_weights(), right.member_weights()
     total = None
     for i, p in enumerate(left.members()):
         for j, q in enumerate(right.members()):
-            part = w[i] * v[j] * value(p, q)[0]
+            part = w[i] * v[j] * value(i, p, j, q)[0]
             total = part if total is None else total + part
     assert total is not None
     return total

@@ -16,6 +16,8 @@ from kuq.distributions.laws import Law, Stack
 #: NumPy's operations start quickly and profit from staying in the second-level cache.
 CACHE_ELEMENTS = 2**17
 NUMPY_CACHE_ELEMENTS = 2**15
+#: Where torch records operations for gradients they cost more, and keep their arrays anyway.
+RECORDED_ELEMENTS = 2**20
 TILE_ELEMENTS = 2**19
 #: Temporaries of one evaluation that are alive at the same time.
 TEMPORARIES = 16
@@ -24,6 +26,8 @@ TEMPORARIES = 16
 def budget_elements(max_memory: float, like: Array) -> int:
     """How many numbers a temporary may have in the library and dtype of an array."""
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
+    if getattr(like, "requires_grad", False):
+        most = RECORDED_ELEMENTS
     return max(1, min(most, _fitting(max_memory, like)))
 
 

@@ -121,14 +121,18 @@ def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -
 
         def compute(measure: Measure, left: Stack, right: Stack) -> list[Array]:
             xp = namespace(left.reference)
-            value = rules.cross_divergence(measure, left, right)
-            for stack in (left, right):
-                if stack.member_count > 1:
-                    value = value - rules.dispersion(measure, stack) / 2
+            entropies: list[Array | None] = [None, None]
+            corrections = []
+            for k, stack in enumerate((left, right)):
                 if any(group.drawn for group in stack.groups):
-                    _, b = member_entropies(measure, stack, options)
+                    entropies[k], b = member_entropies(measure, stack, options)
                     w = stack.member_weights()[:, None]
-                    value = value - xp.sum(w * w * b, axis=0)
+                    corrections.append(xp.sum(w * w * b, axis=0))
+                if stack.member_count > 1:
+                    corrections.append(rules.dispersion(measure, stack) / 2)
+            value = rules.cross_divergence(measure, left, right, (entropies[0], entropies[1]))
+            for correction in corrections:
+                value = value - correction
             return [infinite_without_moments(value, measure, left, right)]
 
         return finish(over_tiles(term, options, both, compute)[0], both[0])
