@@ -59,7 +59,7 @@ def is_array(value: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace of arrays that are known to belong together."""
-    if type(arrays[0]) is np.ndarray:  # asked for so often that looking it up shows in profiles
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # the usual case, many times a call
         return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 
