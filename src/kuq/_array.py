@@ -58,7 +58,7 @@ def is_array(value: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace of arrays that are known to belong together."""
-    if type(arrays[0]) is np.ndarray:  # the common case, without a search through libraries
+    if all(type(a) is np.ndarray for a in arrays):  # the common case, without a search
         return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 
