@@ -98,10 +98,7 @@ class Points(Atoms):
         return Points(factor(self.value, 1))
 
     def extent(self, pivot: Array) -> Array:
-        xp = namespace(self.value)
-        # Bounds first: no temporary is as large as the draws.
-        high, low = (bound(self.value, axis=(0, 2)) for bound in (xp.max, xp.min))
-        return xp.max(xp.maximum(high - pivot, pivot - low), axis=-1)
+        return _farthest(self.value, pivot)
 
     def smallest_variance(self) -> Array:
         return namespace(self.value).full_like(self.value[..., 0], math.inf)
@@ -125,8 +122,8 @@ class Normals(Atoms):
         return Normals(factor(self.loc, 1), factor(self.scale, 1))
 
     def extent(self, pivot: Array) -> Array:
-        far = _largest(self.loc - pivot[..., None, :], self.loc.ndim)
-        return namespace(far).maximum(far, _largest(self.scale, self.scale.ndim))
+        far = _farthest(self.loc, pivot)
+        return namespace(far).maximum(far, _largest(self.scale))
 
     def smallest_variance(self) -> Array:
         return _smallest_positive(self.variance())
@@ -154,11 +151,10 @@ class LowRanks(Atoms):
 
     def extent(self, pivot: Array) -> Array:
         xp = namespace(self.loc)
-        far = _largest(self.loc - pivot[..., None, :], self.loc.ndim)
-        far = xp.maximum(far, xp.sqrt(_largest(self.diag, self.diag.ndim)))
+        far = xp.maximum(_farthest(self.loc, pivot), xp.sqrt(_largest(self.diag)))
         if self.factor.shape[-1] == 0:
             return far
-        return xp.maximum(far, _largest(self.factor, self.factor.ndim))
+        return xp.maximum(far, xp.maximum(_largest(self.factor), -_smallest(self.factor)))
 
     def smallest_variance(self) -> Array:
         return _smallest_positive(self.diag)
@@ -194,11 +190,11 @@ class Products(Atoms):
         return dataclasses.replace(self, loc=factor(self.loc, 2), scale=factor(self.scale, 2))
 
     def extent(self, pivot: Array) -> Array:
-        far = _largest(self.loc - pivot[..., None, :, None], self.loc.ndim)
+        far = _farthest(self.loc, pivot)
         xp = namespace(far)
         # Rare components may be wider by any factor; they do not set the unit.
         seen = xp.where(self.weights > 1e-3, self.scale, xp.zeros_like(self.scale))
-        return xp.maximum(far, _largest(seen, self.scale.ndim))
+        return xp.maximum(far, _largest(seen))
 
     def smallest_variance(self) -> Array:
         xp = namespace(self.scale)
@@ -237,10 +233,23 @@ def mean_difference(p: Atoms, q: Atoms) -> Array:
     return xp.sum((p.weights - q.weights) * (p.loc - pivot) + moved, axis=-1)
 
 
-def _largest(x: Array, ndim: int) -> Array:
-    """The largest magnitude over members, atoms and coordinates: (m, n, …) to (n,)."""
+def _farthest(x: Array, pivot: Array) -> Array:
+    """max |x − pivot| over members, atoms and coordinates: (m, n, A, d, …) to (n,)."""
     xp = namespace(x)
-    return xp.max(xp.abs(detach(x)), axis=(0, *range(2, ndim)))
+    others = (0, 2, *range(4, x.ndim))
+    # Bounds first: no temporary is as large as the array.
+    high, low = (bound(detach(x), axis=others) for bound in (xp.max, xp.min))
+    pivot = detach(pivot)
+    return xp.max(xp.maximum(high - pivot, pivot - low), axis=-1)
+
+
+def _largest(x: Array) -> Array:
+    """The same for numbers ≥ 0, without a pivot."""
+    return namespace(x).max(detach(x), axis=(0, *range(2, x.ndim)))
+
+
+def _smallest(x: Array) -> Array:
+    return namespace(x).min(detach(x), axis=(0, *range(2, x.ndim)))
 
 
 def _smallest_positive(variance: Array) -> Array:

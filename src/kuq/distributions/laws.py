@@ -144,6 +144,8 @@ class Stack:
 
     def index(self, part: slice) -> Stack:
         """A part of the batch."""
+        if part == slice(0, self.batch_count):  # recorded operations are not free
+            return self
         groups = tuple(group.index(lambda a: a[:, part]) for group in self.groups)
         return Stack(groups, self.weights)
 
@@ -170,6 +172,9 @@ class Stack:
     def members(self) -> Iterator[Law]:
         """Every member as a law of its own with lead axes (1, n)."""
         for group in self.groups:
+            if group.atoms.lead[0] == 1:
+                yield group
+                continue
             for m in range(group.atoms.lead[0]):
                 yield group.index(lambda a, m=m: a[m : m + 1])  # type: ignore[misc]
 

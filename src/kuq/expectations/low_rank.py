@@ -16,7 +16,7 @@ import numpy as np
 from kuq._array import Array, any_true, epsilon, is_traced, namespace
 from kuq.expectations import low_rank_close
 from kuq.expectations.low_rank_sums import as_rows, pair_sums, self_sums, weighted_gram
-from kuq.expectations.small_matrices import apply, factorise, outer, pivots, unit_diagonal
+from kuq.expectations.small_matrices import apply, factorise, outer, pivots, solve, unit_diagonal
 
 #: A divergence that may be less accurate than this is computed again, carefully.
 _ACCURACY = 1e-11
@@ -180,15 +180,24 @@ def point_overlap(
         log_det, _, inverse = factorise(outer(root, rows, rows))
         distance = xp.sum(apply(inverse, root * offset) ** 2, axis=-1)
     else:
-        log_det, _, inverse = factorise(weighted_gram(weight, rows, rows))
-        image = apply(rows, weight * offset)
-        part = apply(xp.matrix_transpose(inverse), apply(inverse, image))
+        log_det, part = _eliminated(weighted_gram(weight, rows, rows), apply(rows, weight * offset))
         rest = offset - apply(factor, part)
         distance = xp.sum(weight * rest**2, axis=-1) + xp.sum(part**2, axis=-1)
     log_p = _log_self_affinity(t, rows, diag)[0]
     log_c = -(log_det + xp.sum(xp.log1p(2 * node * diag), axis=-1)) / 2
     gap = _gap_to_point(t, factor, diag, log_p / 2 - log_c)
     return log_p, xp.zeros_like(log_p), log_c, _saturate(distance / 2), gap, -log_p / 2
+
+
+def _eliminated(gram: Array, image: Array) -> tuple[Array, Array]:
+    """logdet(I + gram) and (I + gram)^-1 image."""
+    xp = namespace(gram)
+    if not is_traced(gram):
+        found = pivots(gram)
+        if any_true(~found.regular) is False:
+            return xp.sum(found.logs, axis=-1), solve(gram, image)
+    log_det, _, inverse = factorise(gram)
+    return log_det, apply(xp.matrix_transpose(inverse), apply(inverse, image))
 
 
 def _gap_to_point(t: Array, factor: Array, diag: Array, plain: Array) -> Array:
@@ -198,17 +207,19 @@ def _gap_to_point(t: Array, factor: Array, diag: Array, plain: Array) -> Array:
     tl are wrong by 14(tl)^2; the two meet where both are below 2e-10.
     """
     xp = namespace(t, factor)
-    gram = xp.matrix_transpose(factor) @ factor
+    plain = xp.where(plain > 0, plain, xp.zeros_like(plain))
     lengths = xp.sum(factor * factor, axis=-1)
-    trace = xp.sum(diag + lengths, axis=-1)
+    tiny = t * xp.sum(diag + lengths, axis=-1) < 3e-6
+    if any_true(tiny) is False:
+        return plain
+    gram = xp.matrix_transpose(factor) @ factor
     squared = xp.sum(diag * (diag + 2 * lengths), axis=-1) + xp.sum(gram * gram, axis=(-2, -1))
     cubed = xp.sum(diag * diag * (diag + 3 * lengths), axis=-1)
     mixed = xp.matrix_transpose(factor) @ (diag[..., None] * factor)
     cubed = cubed + xp.sum((3 * mixed + gram @ gram) * gram, axis=(-2, -1))
-    tiny = t * trace < 3e-6
     small = xp.where(tiny, t, xp.zeros_like(t))
     series = small * small * (squared - 4 * small * cubed)
-    return xp.where(tiny, series, xp.where(plain > 0, plain, xp.zeros_like(plain)))
+    return xp.where(tiny, series, plain)
 
 
 def _saturate(exponent: Array) -> Array:

@@ -101,6 +101,15 @@ def apply(matrix: Array, vector: Array) -> Array:
     return (matrix @ vector[..., None])[..., 0]
 
 
+def solve(gram: Array, vector: Array) -> Array:
+    """(I + gram)^-1 vector, with the same meaning of a lead axis of size one."""
+    xp = namespace(gram)
+    if gram.ndim > 2 and gram.shape[-3] == 1:
+        system = gram[..., 0, :, :] + eye(gram)
+        return xp.matrix_transpose(xp.linalg.solve(system, xp.matrix_transpose(vector)))
+    return xp.linalg.solve(gram + eye(gram), vector[..., None])[..., 0]
+
+
 def congruence(matrix: Array, middle: Array) -> Array:
     return matrix @ middle @ namespace(matrix).matrix_transpose(matrix)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq._array import Array, any_true, namespace, power_of_two, require
+from kuq._array import Array, any_true, epsilon, namespace, power_of_two, require
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import LowRanks, Points
 from kuq.distributions.laws import Law, Stack, worst_method
@@ -23,7 +23,7 @@ from kuq.scores.views import View, flat_bandwidth, stretched
 
 #: Numbers touched from which on threads are worth their start.
 _SMALLEST_FOR_THREADS = 2**21
-#: Powers of two between which the squares of draws are far from the ends of floats.
+#: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
 
 
@@ -107,8 +107,7 @@ def _unit(stacks: list[Stack]) -> Array:
         for group in stack.groups:
             size = xp.maximum(size, group.atoms.extent(pivot))
     unit = power_of_two(size)
-    if all(isinstance(group.atoms, Points) for stack in stacks for group in stack.groups):
-        # Draws are only subtracted and squared: no need to copy those of ordinary size.
+    if epsilon(size) < 1e-10:  # no need to copy what is of ordinary size
         usual = (unit >= 2.0**-_USUAL) & (unit <= 2.0**_USUAL)
         unit = xp.where(usual, xp.ones_like(unit), unit)
     return unit
