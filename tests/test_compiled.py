@@ -560,9 +560,9 @@ def test_threads_change_nothing(rng, monkeypatch):
         ]
 
     monkeypatch.setattr(compiling, "_SMALLEST_FOR_THREADS", 0)
-    monkeypatch.setattr(compiling, "_workers", lambda: 1)
+    monkeypatch.setattr(compiling, "workers", lambda: 1)
     alone = everything()
-    monkeypatch.setattr(compiling, "_workers", lambda: 3)
+    monkeypatch.setattr(compiling, "workers", lambda: 3)
     for a, b in zip(everything(), alone, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-15)
 
@@ -570,9 +570,9 @@ def test_threads_change_nothing(rng, monkeypatch):
 def test_the_environment_limits_threads(monkeypatch):
     monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert compiling._workers() == 1
+    assert compiling.workers() == 1
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    assert compiling._workers() == 1
+    assert compiling.workers() == 1
     monkeypatch.delenv("NUMBA_NUM_THREADS")
-    assert compiling._workers() >= 1
+    assert compiling.workers() >= 1

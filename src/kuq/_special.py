@@ -9,7 +9,7 @@ from typing import Any
 import array_api_compat
 import scipy.special
 
-from kuq._array import Array, epsilon, namespace
+from kuq._array import Array, any_true, namespace
 
 
 def _special(array: Array) -> Any:
@@ -61,16 +61,19 @@ def gammainc(a: float, x: Array) -> Array:
 
 
 def sum_log1p(x: Array, doublings: int = 3) -> Array:
-    """Σ log(1 + x) over the last axis, relatively accurate for small x; 0 ≤ x < 1e38.
-
-    With two ``doublings`` x may come near −1, up to −0.996.
+    """Σ log(1 + x) over the last axis for x ≥ 0, relatively accurate for small x.
 
     Logarithms of products of several factors instead of one for each: (1+x)(1+y) − 1 is
-    x + y + xy, which keeps the digits of small x.
+    x + y + xy, which keeps the digits of small x. With two ``doublings`` x may be negative, down
+    to −0.996.
     """
     xp = namespace(x)
+    # Eight factors must fit the range of floats.
+    large = any_true(xp.max(x) > float(xp.finfo(x.dtype).max) ** 0.12) if x.shape[-1] > 1 else True
+    if large is not False:
+        doublings = 0 if large else 1
     rest = []
-    for _ in range(doublings if epsilon(x) < 1e-10 else 1):  # products fit the range of floats
+    for _ in range(doublings):
         half = x.shape[-1] // 2
         if half == 0:
             break
