@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
 from typing import NamedTuple
@@ -25,10 +26,23 @@ TEMPORARIES = 16
 
 def budget_elements(max_memory: float, like: Array) -> int:
     """How many numbers a temporary may have in the library and dtype of an array."""
-    most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
+    most = CACHE_ELEMENTS
+    if isinstance(like, np.ndarray):
+        most = NUMPY_CACHE_ELEMENTS
+        _keep_freed_memory()
     if getattr(like, "requires_grad", False):
         most = RECORDED_ELEMENTS
     return max(1, min(most, _fitting(max_memory, like)))
+
+
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Free one large array, whose pages are never touched.
+
+    The allocator of glibc gives arrays above 128 KiB to the system when they are freed, and the
+    page faults of the next one cost as much as the arithmetic, until it has seen a larger one.
+    """
+    np.empty(2**23, dtype=np.uint8)
 
 
 def tile_elements(max_memory: float, like: Array) -> int:
