@@ -127,6 +127,13 @@ def growth_met(row: dict) -> bool:
     return row["exponent"] <= row["expected"] + goals.EXPONENT_SLACK
 
 
+def growth_verdict(row: dict) -> str:
+    """A slope far below the expected one is no success: fixed costs still dominate the range."""
+    if row["exponent"] < row["expected"] - goals.EXPONENT_SLACK:
+        return "below"
+    return goals.verdict(growth_met(row))
+
+
 def missed(results: dict) -> list[str]:
     """What does not reach its goal, in words."""
     found = [

@@ -40,6 +40,8 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
         calls[form] = in_form(form, lambda: workload.solve(problem))
         share[form] = rows
     for name, peer in workload.peers.items():
+        if quick and peer.quick_rows == 0:
+            continue
         share[name] = min(rows, peer.quick_rows if quick else peer.rows)
         fewer = problems.first_rows(problem, share[name])
         calls[name] = lambda solve=peer.solve, fewer=fewer: solve(fewer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks import findings, goals
+from benchmarks import findings
 from benchmarks.findings import mib, number
 
 
@@ -58,7 +58,7 @@ def exponents(results: dict) -> str:
     rows = [
         (
             f"{row['route']}, in {row['variable']}",
-            goals.verdict(findings.growth_met(row)),
+            findings.growth_verdict(row),
             f"{row['exponent']:.2f}",
             f"{row['expected']:g}",
             f"{row['sizes'][0]}–{row['sizes'][-1]}",

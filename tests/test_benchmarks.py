@@ -295,6 +295,11 @@ def test_missed_goal_is_named(results):
     assert "MISSED" in table.text(slow)
 
 
+def test_exponents_have_three_verdicts():
+    found = [findings.growth_verdict({"exponent": e, "expected": 1}) for e in (0.5, 0.9, 1.2, 1.3)]
+    assert found == ["below", "ok", "ok", "MISSED"]
+
+
 def test_goals_belong_to_workloads():
     known = {(w.key, peer) for w in WORKLOADS for peer in w.peers}
     known |= {(case.key, peer) for case in gradients.CASES for peer in case.peers}
