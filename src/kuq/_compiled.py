@@ -10,6 +10,9 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -21,6 +24,8 @@ from kuq.errors import ParameterError
 WORTHWHILE = 200_000
 
 _wanted: bool | None = None
+#: How often the work that is asked about comes again, as tiles and rows of pairs do.
+_repetitions: ContextVar[float] = ContextVar("repetitions", default=1.0)
 
 
 class compiled:  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
@@ -56,9 +61,19 @@ class compiled:  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `wit
         _wanted = self._before
 
 
+@contextmanager
+def repeated(times: int) -> Iterator[None]:
+    """All work inside is done so many times: what counts is the sum."""
+    token = _repetitions.set(_repetitions.get() * max(1, times))
+    try:
+        yield
+    finally:
+        _repetitions.reset(token)
+
+
 def twin(name: str, work: float, *arrays: Any) -> ModuleType | None:
     """The module ``kuq._numba.<name>``, or None where it is not to be used."""
-    if _wanted is False or (_wanted is None and work < WORTHWHILE):
+    if _wanted is False or (_wanted is None and work * _repetitions.get() < WORTHWHILE):
         return None
     if not all(type(a) is np.ndarray and a.dtype == np.float64 for a in arrays):
         return None

@@ -22,6 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, namespace
+from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations.gram import Statistics
 from kuq.expectations.measure import Measure
@@ -127,11 +128,18 @@ def sums(
     Draws (M, n, N), ω (n,), c (K, n) ≥ 0, weights of draws (M, n, N) or None for equal ones, and
     of members (M,).
     """
+    known = [values] if sample_weights is None else [values, sample_weights]
+    compiled = twin("fourier", math.prod(values.shape) * coefficients.shape[0] / 8, *known)
+    if compiled is not None:
+        found: tuple[Array, Array] = compiled.sums(
+            values, omega, coefficients, sample_weights, member_weights
+        )
+        return found
     xp = namespace(values)
     m, n, draws = values.shape
     count = coefficients.shape[0]
     # Memory that is used again and again stays in the cache, and costs no page faults.
-    parts = pieces(m, 4 * (math.isqrt(count) + 1) * n * draws, budget * 3 // 4, values)
+    parts = pieces(m, n * draws, budget // 2, values)
     transforms = [
         _transforms(
             values[part, ...] * omega[:, None],
@@ -165,7 +173,7 @@ def _transforms(
     large = -(-count // small)
     m, n, draws = angles.shape
     real = imaginary = 0.0
-    for part in pieces(draws, m * n * 2 * (small + large), 2 * budget, angles):
+    for part in pieces(draws, m * n, budget // 2, angles):
         z = xp.cos(angles[..., part]), xp.sin(angles[..., part])
         below = _powers(z, small)
         above = _powers(_times(below[-1], z), large)

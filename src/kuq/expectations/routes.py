@@ -144,5 +144,5 @@ GRAM = Route(
 FOURIER = Route(
     entropy=_fourier_entropy,
     statistics=_fourier,
-    cost=lambda stack: 8 * _draws(stack),  # powers of exp(iωx) that are alive together
+    cost=lambda stack: -(-_draws(stack) // 8),
 )

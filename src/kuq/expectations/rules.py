@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from kuq._array import Array, is_traced, namespace
+from kuq._compiled import repeated
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import atoms, gram, moments, routes
@@ -186,9 +187,10 @@ def _dispersion_by_pairs(measure: Measure, stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
     total = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
-    for block, values in pair_divergences(measure, stack):
-        w_i, w_j = block.pick(w)
-        total = total + (2 * w_i * w_j) @ values
+    with repeated(stack.member_count // 2):
+        for block, values in pair_divergences(measure, stack):
+            w_i, w_j = block.pick(w)
+            total = total + (2 * w_i * w_j) @ values
     return total
 
 

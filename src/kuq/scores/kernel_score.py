@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kuq._array import Array, any_true, epsilon, namespace, power_of_two, require
+from kuq._compiled import repeated
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import LowRanks, Points
 from kuq.distributions.laws import Law, Stack, worst_method
@@ -45,8 +46,9 @@ def over_tiles(
     n = first.stack.batch_count
     if n == 0:  # shapes come from one made-up entry
         return [value[..., :0] for value in tile(slice(0, 0), Stack.blank)]
-    parts = pieces(n, cost, measure.budget, reference)
-    results = in_threads(tile, parts, _threads_for(n * cost, [v.stack for v in views]))
+    parts = list(pieces(n, cost, measure.budget, reference))
+    with repeated(len(parts)):
+        results = in_threads(tile, parts, _threads_for(n * cost, [v.stack for v in views]))
     joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
     return [term.factor * value for value in joined]
 
