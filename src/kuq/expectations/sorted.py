@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
-from kuq._array import Array, constants, epsilon, is_traced, namespace
+import numpy as np
+
+from kuq._array import Array, epsilon, from_numpy, is_traced, namespace
 from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations.tiles import pieces, recomputed
@@ -14,7 +17,7 @@ _CLOSE = 1e-3
 #: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
 _FEW_DRAWS = 12
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
-_AT_ONCE = 2**13
+_AT_ONCE = 2**15
 
 
 def entropy(law: Law) -> Array:
@@ -29,10 +32,17 @@ def _equal_steps(values: Array) -> Array:
     """∫ F(1 − F) of equally likely draws: sorting values alone is several times faster."""
     xp = namespace(values)
     count = values.shape[-1]
-    share = constants([k * (count - k) / count**2 for k in range(1, count)], values)
+    share = from_numpy(_shares(count), values)
     rows = pieces(values.shape[0], math.prod(values.shape[1:]), _AT_ONCE, values)
     parts = [_gaps(xp.sort(values[part, ...], axis=-1, stable=False)) @ share for part in rows]
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+
+@functools.lru_cache(maxsize=64)
+def _shares(count: int) -> np.ndarray:
+    """F(1 − F) between equally likely draws."""
+    k = np.arange(1, count)
+    return k * (count - k) / count**2
 
 
 def _weighted_steps(values: Array, weights: Array) -> Array:

@@ -14,7 +14,7 @@ from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import LowRanks, Points
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
-from kuq.expectations import moments, rules, whole_ensembles
+from kuq.expectations import moments, routes, rules, whole_ensembles
 from kuq.expectations.measure import Measure
 from kuq.expectations.tiles import pieces, tile_elements
 from kuq.kernels.base import Radial, Term
@@ -86,7 +86,8 @@ def _in_own_units(
 ) -> list[Array]:
     """Bring laws and bandwidth to unit scale, so that no square leaves the range of floats."""
     kernel = measure.kernel
-    if not isinstance(kernel, Radial):
+    laws = [group for stack in stacks for group in stack.groups]
+    if not isinstance(kernel, Radial) or routes.is_sorted(measure, *laws):  # nothing is squared
         return compute(measure, *stacks)
     unit = _unit(stacks)
     if any_true(unit != 1) is not False:
