@@ -28,8 +28,15 @@ _CLOSE_DRAWS = 4e-3
 _CLOSE_MEMBERS = 1e-6
 #: Coordinates of one matrix product: enough for its speed, few enough for the cache.
 COORDINATES = 4096
+#: Numbers of one batch entry from which on it is treated alone.
+_LARGE = 2**16
 #: Up to here differences of single coordinates are as cheap as a matrix product, and exact.
 _FEW_COORDINATES = 3
+
+
+def is_large(count: int, dimension: int) -> bool:
+    """Whether the draws of one batch entry are worth a product of their own."""
+    return count * dimension >= _LARGE
 
 
 class Draws(NamedTuple):
@@ -38,6 +45,8 @@ class Draws(NamedTuple):
     shape: tuple[int, ...]
     centred: Callable[[slice], Array]
     value: Callable[[], Array]
+    #: some coordinates of one batch entry from the centre, (A, d)
+    entry: Callable[[int, slice], Array] | None = None
 
 
 def entropy(measure: Measure, law: Law) -> Array:
@@ -136,6 +145,9 @@ def _pooled_draws(stack: Stack) -> Draws:
         (stack.batch_count, count, stack.groups[0].dimension),
         lambda some: _pool([x[..., some] - centre[..., some] for x in values]),
         lambda: _pool(values),
+        lambda n, some: _pool(
+            [x[:, n : n + 1, :, some] - centre[:, n : n + 1, :, some] for x in values]
+        )[0],
     )
 
 
@@ -199,6 +211,8 @@ class Table(NamedTuple):
     def _products(self) -> tuple[Array, Array]:
         """‖x_i‖² + ‖y_j‖² and x_i·y_j, over pieces of the coordinates."""
         d = self.x.shape[-1]
+        if self._is_large_square():
+            return self._products_by_entry()
         step = max(COORDINATES, self.measure.budget // max(1, math.prod(self.x.shape[:-1])))
         norms = product = 0.0
         for start in range(0, d, step):
@@ -211,6 +225,27 @@ class Table(NamedTuple):
             product = product + a @ xp.matrix_transpose(b)
             norms = norms + (xp.vecdot(a, a)[..., :, None] + xp.vecdot(b, b)[..., None, :])
         return norms, product
+
+    def _is_large_square(self) -> bool:
+        """Whether these are all pairs of draws that fill the cache: one batch entry at a time."""
+        count = self.x.shape[-2]
+        whole = self.rows == slice(0, count) and self.columns == slice(0, None)
+        return whole and self.x is self.y and is_large(*self.x.shape[-2:])
+
+    def _products_by_entry(self) -> tuple[Array, Array]:
+        n, _, d = self.x.shape
+        assert self.x.entry is not None
+        products = []
+        for k in range(n):
+            total = 0.0
+            for start in range(0, d, COORDINATES):
+                a = self.x.entry(k, slice(start, min(start + COORDINATES, d)))
+                total = total + a @ namespace(a).matrix_transpose(a)
+            products.append(total)
+        xp = namespace(products[0])
+        product = xp.stack(products)
+        squares = xp.linalg.diagonal(product)
+        return squares[..., :, None] + squares[..., None, :], product
 
     def _values(self) -> tuple[Array, Array]:
         x, y = self.x.value(), self.y.value()

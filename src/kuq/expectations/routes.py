@@ -119,6 +119,13 @@ def _by_distribution_functions(
     return scalar.absolute_entropy(scale), dispersion
 
 
+def _gram_cost(stack: Stack) -> int:
+    count, dimension = _draws(stack), stack.groups[0].dimension
+    if gram.is_large(count, dimension):
+        return count * count  # of the draws one batch entry is copied at a time
+    return count * max(count, dimension)
+
+
 MOMENTS = Route(
     entropy=lambda measure, law: moments.total_variance(law),
     statistics=_by_moments,
@@ -137,9 +144,7 @@ SORTED = Route(
 GRAM = Route(
     entropy=gram.entropy,
     statistics=gram.statistics,
-    cost=lambda stack: (
-        _draws(stack) * max(_draws(stack), min(stack.groups[0].dimension, gram.COORDINATES))
-    ),
+    cost=_gram_cost,
 )
 FOURIER = Route(
     entropy=_fourier_entropy,
