@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, any_true, epsilon, is_traced, namespace
+from kuq._array import Array, any_true, detach, epsilon, is_traced, namespace
 from kuq.expectations import low_rank_close
 from kuq.expectations.low_rank_sums import as_rows, pair_sums, self_sums, weighted_gram
 from kuq.expectations.small_matrices import apply, factorise, outer, pivots, solve, unit_diagonal
@@ -208,10 +208,11 @@ def _gap_to_point(t: Array, factor: Array, diag: Array, plain: Array) -> Array:
     """
     xp = namespace(t, factor)
     plain = xp.where(plain > 0, plain, xp.zeros_like(plain))
-    lengths = xp.sum(factor * factor, axis=-1)
-    tiny = t * xp.sum(diag + lengths, axis=-1) < 3e-6
+    trace = xp.sum(detach(diag), axis=-1) + xp.sum(detach(factor) ** 2, axis=(-2, -1))
+    tiny = t * trace < 3e-6
     if any_true(tiny) is False:
         return plain
+    lengths = xp.sum(factor * factor, axis=-1)
     gram = xp.matrix_transpose(factor) @ factor
     squared = xp.sum(diag * (diag + 2 * lengths), axis=-1) + xp.sum(gram * gram, axis=(-2, -1))
     cubed = xp.sum(diag * diag * (diag + 3 * lengths), axis=-1)

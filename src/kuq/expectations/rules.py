@@ -147,7 +147,8 @@ def item_cost(measure: Measure, *stacks: Stack) -> int:
     if all(routes.has_gram_cross(measure, p, p) for p in groups):
         counts = sorted(group.count for group in groups)
         return int(max(cost, counts[-1] * counts[-2]))
-    return max(cost, *(_pair_cost(measure, p, q) for p in groups for q in groups))
+    left, right = (stack.groups for stack in stacks)
+    return max(cost, *(_pair_cost(measure, p, q) for p in left for q in right))
 
 
 def _member_cost(measure: Measure, stack: Stack) -> int:

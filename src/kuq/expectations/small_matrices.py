@@ -97,7 +97,7 @@ def apply(matrix: Array, vector: Array) -> Array:
     """matrix @ vector; a lead axis of size one becomes a single product for all its vectors."""
     xp = namespace(matrix)
     if matrix.ndim > 2 and matrix.shape[-3] == 1:
-        return vector @ xp.matrix_transpose(matrix[..., 0, :, :])
+        return vector @ xp.matrix_transpose(xp.squeeze(matrix, axis=matrix.ndim - 3))
     return (matrix @ vector[..., None])[..., 0]
 
 
@@ -105,7 +105,7 @@ def solve(gram: Array, vector: Array) -> Array:
     """(I + gram)^-1 vector, with the same meaning of a lead axis of size one."""
     xp = namespace(gram)
     if gram.ndim > 2 and gram.shape[-3] == 1:
-        system = gram[..., 0, :, :] + eye(gram)
+        system = xp.squeeze(gram, axis=gram.ndim - 3) + eye(gram)
         return xp.matrix_transpose(xp.linalg.solve(system, xp.matrix_transpose(vector)))
     return xp.linalg.solve(gram + eye(gram), vector[..., None])[..., 0]
 

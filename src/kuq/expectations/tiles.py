@@ -16,7 +16,7 @@ from kuq.distributions.laws import Law, Stack
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
 #: NumPy's operations start quickly and profit from staying in the second-level cache.
 CACHE_ELEMENTS = 2**17
-NUMPY_CACHE_ELEMENTS = 2**15
+NUMPY_CACHE_ELEMENTS = 2**16
 #: Where torch records operations for gradients they cost more, and keep their arrays anyway.
 RECORDED_ELEMENTS = 2**20
 TILE_ELEMENTS = 2**19
