@@ -629,3 +629,27 @@ def test_gradients_are_finite_in_hard_places() -> None:
 
     extreme = np.asarray([1e-14, 1e14, 1e-100, 1e100, 1.0])
     finite_gradient(normal_kl, [np.zeros(5), extreme, np.ones(5), np.ones(5)])
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-4, 1e-9])
+def test_dispersion_of_normals_is_the_sum_over_pairs(spread):
+    from kuq.expectations.densities import normal_dispersion, normal_kl
+
+    rng = np.random.default_rng(8)
+    loc, scale = 3 + spread * rng.normal(size=(6, 4)), 2 * np.exp(spread * rng.normal(size=(6, 4)))
+    w = rng.dirichlet(np.ones(6))
+    wanted = sum(
+        w[i] * w[j] * normal_kl(loc[i], scale[i], loc[j], scale[j])
+        for i in range(6)
+        for j in range(6)
+    )
+    np.testing.assert_allclose(normal_dispersion(loc, scale, w), wanted, rtol=1e-12)
+
+
+def test_dispersion_with_point_masses_and_extreme_scales():
+    from kuq.expectations.densities import normal_dispersion
+
+    loc = np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]])
+    scale = np.array([[0.0, 0.0, 1.0, 1e150], [0.0, 1.0, 1e-200, 1e150]])
+    value = normal_dispersion(loc, scale, np.array([0.5, 0.5]))
+    np.testing.assert_array_equal(value, [0.0, math.inf, math.inf, 0.0])
