@@ -103,3 +103,13 @@ def test_long_scalar_batch_is_cut():
     u, extra = measured(lambda: kuq.Ensemble(kuq.Normal(loc, 1.0)), kuq.CRPS(), max_memory=8 * MIB)
     assert u.total.shape == (60_000,)
     assert extra < 2 * loc.nbytes  # all pairs would take nine times as much in one temporary
+
+
+def test_median_bandwidth_of_very_many_outcomes():
+    loc = np.random.default_rng(2).normal(size=(M, 300_000))
+    members = kuq.Normal(loc, np.ones_like(loc))
+    u, extra = measured(lambda: kuq.Ensemble(members), kuq.Gaussian("median"))
+    assert extra < 64 * MIB  # distances of all pairs of members would take 103 MiB
+    some = kuq.Ensemble(kuq.Normal(loc[:, :5000], 1.0))
+    wanted = kuq.decompose(some, kuq.Gaussian("median")).score.bandwidth
+    assert u.score.bandwidth == pytest.approx(wanted, rel=0.01)

@@ -10,7 +10,10 @@ import numpy as np
 from kuq._array import adopt, detach, index_array, median, namespace, safe_sqrt
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
-_MOST_PAIRS = 2**20
+#: Of more pairs a fixed random choice is taken.
+MOST_PAIRS = 2**20
+#: Numbers of outcomes that are compared at once.
+_AT_ONCE = 2**20
 
 
 def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
@@ -41,9 +44,13 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
     if not bool(xp.all(xp.isfinite(flat))):
         raise ParameterError("values must be finite; remove or impute NaN and infinite entries")
     first, second = _some_pairs(flat.shape[0])
-    x = xp.take(flat, index_array(first, flat), axis=0)
-    y = xp.take(flat, index_array(second, flat), axis=0)
-    value = float(median(safe_sqrt(xp.sum((x - y) ** 2, axis=-1))))
+    step = max(1, _AT_ONCE // flat.shape[1])
+    squares = []
+    for start in range(0, len(first), step):
+        i, j = (index_array(k[start : start + step], flat) for k in (first, second))
+        gap = xp.take(flat, i, axis=0) - xp.take(flat, j, axis=0)
+        squares.append(xp.sum(gap * gap, axis=-1))
+    value = float(median(safe_sqrt(xp.concat(squares))))
     if value <= 0:
         raise ParameterError(
             "the median distance is zero: more than half of the pairs are equal; "
@@ -54,9 +61,9 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
 
 def _some_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
     """All pairs i < j, or a fixed random choice of very many."""
-    if count * (count - 1) // 2 <= _MOST_PAIRS:
+    if count * (count - 1) // 2 <= MOST_PAIRS:
         first, second = np.triu_indices(count, 1)
         return first, second
     rng = np.random.default_rng(0)
-    first = rng.integers(count, size=_MOST_PAIRS)
-    return first, (first + rng.integers(1, count, size=_MOST_PAIRS)) % count
+    first = rng.integers(count, size=MOST_PAIRS)
+    return first, (first + rng.integers(1, count, size=MOST_PAIRS)) % count

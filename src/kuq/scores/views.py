@@ -15,6 +15,7 @@ from kuq._array import (
     adopted,
     any_true,
     detach,
+    index_array,
     is_traced,
     median,
     namespace,
@@ -29,9 +30,11 @@ from kuq.distributions.normal import Point
 from kuq.distributions.samples import Samples
 from kuq.errors import NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import atoms, evidential, moments
+from kuq.expectations.tiles import pieces
+from kuq.kernels.bandwidth import MOST_PAIRS
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Term
 from kuq.scores.monte_carlo import drawn
-from kuq.scores.options import Options
+from kuq.scores.options import Options, budget_of
 
 
 @dataclass(frozen=True)
@@ -194,8 +197,8 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
         squared = _evidential_moment(predictions[0], term)
     else:
-        stacks = [v.stack.widened() for v in views(term, options, *predictions)]
-        squared = _pair_moments([stretched(stack, term.kernel.weights) for stack in stacks])
+        stacks = [v.stack for v in views(term, options, *predictions)]
+        squared = _over_entries(stacks, term, options)
         if not all(_moments_exist(stack) for stack in stacks):
             squared = squared + math.inf
     middle = median(safe_sqrt(detach(squared)))
@@ -219,6 +222,26 @@ def _moments_exist(stack: Stack) -> bool:
     """Whether every member has a variance."""
     tails = [group.tail for group in stack.groups if group.tail is not None]
     return not any(any_true(tail <= 2) for tail in tails)
+
+
+def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
+    """Second moments of all pairs of members, in tiles; of very many a fixed random choice."""
+    reference = stacks[0].reference
+    count = stacks[0].batch_count
+    pairs = math.prod(stack.member_count for stack in (stacks[0], stacks[-1]))
+    if count * pairs > 2 * MOST_PAIRS and not is_traced(reference):
+        chosen = np.random.default_rng(0).choice(count, 2 * MOST_PAIRS // pairs + 1, replace=False)
+        index = index_array(np.sort(chosen), reference)
+        stacks = [stack.take(index) for stack in stacks]
+        count = len(chosen)
+    cost = sum(
+        stack.member_count * g.count * g.atoms.size for stack in stacks for g in stack.groups
+    )
+    found = []
+    for part in pieces(count, cost, budget_of(options, reference), reference):
+        some = [stack.index(part).widened() for stack in stacks]
+        found.append(detach(_pair_moments([stretched(x, term.kernel.weights) for x in some])))
+    return namespace(*found).concat(found)
 
 
 def _pair_moments(stacks: list[Stack]) -> Array:
