@@ -11,6 +11,7 @@ from test_reference import RECORDS, value_of
 
 import kuq
 from kuq import _threads
+from kuq.expectations import tiles
 from kuq.scores import kernel_score
 
 pytest.importorskip("numba")
@@ -172,6 +173,7 @@ def test_numba_is_not_imported_for_small_work():
 
 def test_tiles_in_threads_give_the_same_numbers(rng, monkeypatch):
     prediction = kuq.Ensemble(normals(rng, (5, 400, 50), 1))
+    monkeypatch.setattr(tiles, "NUMPY_CACHE_ELEMENTS", 2000)
     with kuq.compiled(False):
         alone = kuq.decompose(prediction, kuq.CRPS(None))
         seen = set()

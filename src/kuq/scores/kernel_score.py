@@ -11,7 +11,7 @@ import numpy as np
 from kuq._array import Array, any_true, detach, epsilon, namespace, power_of_two, require
 from kuq._compiled import repeated
 from kuq._threads import in_threads, workers
-from kuq.distributions.atoms import LowRanks, Points
+from kuq.distributions.atoms import LowRanks, Points, Products
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
 from kuq.expectations import moments, routes, rules, whole_ensembles
@@ -112,7 +112,9 @@ def _unit(stacks: list[Stack]) -> Array:
         for group in stack.groups:
             size = xp.maximum(size, group.atoms.extent(pivot))
     unit = power_of_two(size)
-    if epsilon(size) < 1e-10:  # no need to copy what is of ordinary size
+    mixed = any(isinstance(group.atoms, Products) for stack in stacks for group in stack.groups)
+    # No need to copy what is of ordinary size; components of mixtures may be wide by any factor.
+    if epsilon(size) < 1e-10 and not mixed:
         usual = (unit >= 2.0**-_USUAL) & (unit <= 2.0**_USUAL)
         unit = xp.where(usual, xp.ones_like(unit), unit)
     return unit
