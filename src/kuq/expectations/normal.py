@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kuq._array import Array, namespace
+from kuq._array import Array, any_true, epsilon, namespace
 from kuq._special import sum_log1p
 from kuq.distributions.atoms import Normals
 from kuq.expectations.overlap import Overlap
@@ -16,29 +16,47 @@ def log_self_affinity(t: Array, p: Normals) -> Array:
 def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
     """With a = 1 + 4tσ² and b = 1 + 4tτ² of every coordinate.
 
-    gap = ¼ Σ log1p((a−b)²/(4ab)) and tilt = ¼ Σ log1p((a−b)/b) are relatively accurate when
-    small; the logarithm of the cross affinity follows from the others.
+    For laws that differ visibly, gap and tilt are differences of logarithms; where those would
+    lose digits they are sums of their own, at several times the cost.
     """
     compiled = arranged("products", t.shape[0] / 3, p, q)
     if compiled is not None:
         parts = compiled.module.overlap(compiled.scales(t), *compiled.p, *compiled.q)
         return Overlap(*map(compiled.unfold, parts))
     xp = namespace(t)
-    t = t[..., None]
-    a_excess, b_excess = 4 * t * (p.scale * p.scale), 4 * t * (q.scale * q.scale)
-    log_p, log_q = -sum_log1p(a_excess) / 2, -sum_log1p(b_excess) / 2
-    a, b = 1 + a_excess, 1 + b_excess
+    node = t[..., None]
+    a_half, b_half = 2 * node * (p.scale * p.scale), 2 * node * (q.scale * q.scale)
+    log_p, log_q = -sum_log1p(2 * a_half) / 2, -sum_log1p(2 * b_half) / 2
+    mean = a_half + b_half
+    log_c = -sum_log1p(mean) / 2
+    delta = p.loc - q.loc
+    shift = t * xp.sum(delta * delta / (1 + mean), axis=-1)
+    gap, tilt = (log_p + log_q) / 2 - log_c, (log_q - log_p) / 2
+    lost = _lost(log_p + log_q + log_c, gap, tilt, shift)
+    if any_true(lost) is not False:
+        careful = _carefully(node, p.scale, q.scale)
+        gap, tilt = (
+            xp.where(lost, better, plain)
+            for better, plain in zip(careful, (gap, tilt), strict=True)
+        )
+    return Overlap(log_p, log_q, log_c, shift, gap, tilt)
+
+
+def _lost(logarithms: Array, gap: Array, tilt: Array, shift: Array) -> Array:
+    """Where the errors of the logarithms are visible in the divergence."""
+    xp = namespace(gap)
+    visible = gap + tilt * tilt / 2 + shift
+    visible = xp.where(visible < 1, visible, xp.ones_like(visible))
+    return -4 * epsilon(gap) * logarithms > max(1e-12, 16 * epsilon(gap)) * visible
+
+
+def _carefully(node: Array, scale: Array, other: Array) -> tuple[Array, Array]:
+    """gap = ¼ Σ log1p((a−b)²/(4ab)) and tilt = ¼ Σ log1p((a−b)/b), relatively accurate."""
+    a, b = 1 + 4 * node * (scale * scale), 1 + 4 * node * (other * other)
     # The difference of the scales is formed before anything scales it.
-    difference = 4 * t * ((p.scale - q.scale) * (p.scale + q.scale))
+    difference = 4 * node * ((scale - other) * (scale + other))
     ratio = difference / b
     gap = sum_log1p(ratio * difference / (4 * a)) / 4
-    delta = p.loc - q.loc
-    return Overlap(
-        log_p=log_p,
-        log_q=log_q,
-        log_c=(log_p + log_q) / 2 - gap,
-        shift=xp.sum((2 * t) * (delta * delta) / (a + b), axis=-1),
-        gap=gap,
-        # Where one coordinate is cut, its share of the gap is above one and tilt is not used.
-        tilt=sum_log1p(xp.clip(ratio, -0.9955, 220.0), doublings=2) / 4,
-    )
+    # Where one coordinate is cut, its share of the gap is above one and tilt is not used.
+    xp = namespace(node)
+    return gap, sum_log1p(xp.clip(ratio, -0.9955, 220.0), doublings=2) / 4
