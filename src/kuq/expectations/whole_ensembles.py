@@ -35,7 +35,8 @@ def aleatoric_and_dispersion(measure: Measure, stack: Stack) -> tuple[Array, Arr
     if module is None:
         return None
     parts = []
-    for part in pieces(columns, members * d, _WIDENED, stack.reference):
+    wide = stack.reference.dtype == np.float64  # nothing to copy
+    for part in pieces(columns, 0 if wide else members * d, _WIDENED, stack.reference):
         some = stack.index(part).widened()
         law = some.groups[0].atoms
         loc, scale = (a[..., 0, 0] if d == 1 else a[..., 0, :] for a in (law.loc, law.scale))
