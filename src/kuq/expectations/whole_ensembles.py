@@ -20,9 +20,6 @@ from kuq.expectations.scalar import absolute_entropy
 from kuq.expectations.tiles import pieces
 from kuq.kernels.gaussian import Gaussian
 
-#: Numbers of one parameter that are widened at once.
-_WIDENED = 2**20
-
 
 def aleatoric_and_dispersion(measure: Measure, stack: Stack) -> tuple[Array, Array] | None:
     """Σ w H and Σ w_i w_j D_ij, (n,) each, or None where there is no compiled form."""
@@ -35,8 +32,11 @@ def aleatoric_and_dispersion(measure: Measure, stack: Stack) -> tuple[Array, Arr
     if module is None:
         return None
     parts = []
-    wide = stack.reference.dtype == np.float64  # nothing to copy
-    for part in pieces(columns, 0 if wide else members * d, _WIDENED, stack.reference):
+    tiles = [slice(0, columns)]  # nothing has to be copied
+    if stack.reference.dtype != np.float64:
+        room = max(measure.budget, measure.room)
+        tiles = list(pieces(columns, members * d, room, stack.reference))
+    for part in tiles:
         some = stack.index(part).widened()
         law = some.groups[0].atoms
         loc, scale = (a[..., 0, 0] if d == 1 else a[..., 0, :] for a in (law.loc, law.scale))
