@@ -311,9 +311,18 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
     raise ParameterError(f"{name} must be {expected}, got {float(shown):g}{at}{hint}")
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def all_finite(array: Array) -> bool:
+    """Whether an array holds neither NaN nor infinity: a sum shows them in one quick pass."""
+    xp = namespace(array)
+    if bool(xp.isfinite(xp.sum(detach(array)))):
+        return True
+    return bool(xp.all(xp.isfinite(array)))  # the sum may have left the range of floats
+
+
 def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if _checks_enabled and not is_traced(array):
+        if _checks_enabled and not is_traced(array) and not all_finite(array):
             require(
                 namespace(array).isfinite(array),
                 name,

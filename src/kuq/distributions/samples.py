@@ -10,6 +10,7 @@ import numpy as np
 from kuq._array import (
     Array,
     adopt,
+    all_finite,
     as_index,
     from_numpy,
     is_traced,
@@ -70,7 +71,7 @@ class Samples(Distribution):
             raise ShapeError(
                 f"Samples needs at least one draw, got shape {tuple(self.values.shape)}"
             )
-        if _bounds_are_finite(self.values):
+        if _are_finite(self.values):
             return
         if self.nan_policy == "raise":
             require(
@@ -161,12 +162,9 @@ class Samples(Distribution):
         return f", N={self.draw_count}"
 
 
-def _bounds_are_finite(values: Array) -> bool:
-    """Whether all values are finite, seen without a temporary of their size."""
-    if not validating() or is_traced(values) or 0 in values.shape:
-        return False
-    xp = namespace(values)
-    return bool(xp.isfinite(xp.max(values)) & xp.isfinite(xp.min(values)))
+def _are_finite(values: Array) -> bool:
+    """Whether all values are known to be finite."""
+    return validating() and not is_traced(values) and all_finite(values)
 
 
 def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Array:
