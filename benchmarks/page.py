@@ -71,13 +71,13 @@ From profiles of single rows on a quiet machine, for those who want to know why 
 
 - **W1, generic.** A pair of normals costs 36 to 40 ns, of which `scipy.special.erf` takes 14 and
   `numpy.expm1` 10; 17 simple array operations share the rest. Compiled code takes 6 to 7 ns.
-- **W2-diagonal.** Compiled, a coordinate of a pair costs 2.3 ns, with two divisions among its 20
-  operations. Ratios swing by a factor of two with the page faults of the peer.
-- **W3.** One matrix product per row takes three quarters of the time at N = 5 and nearly all of it
-  at N = 50, where it runs at about half of the peak of a core.
+- **W2-diagonal.** Compiled, a coordinate of a pair costs 2.3 ns at best. The time of the peer
+  changes by a factor of two from run to run, and the ratio with it.
+- **W3.** Centring, one matrix product and the root of the distances, written out in NumPy, take
+  0.9 of 1.0 to 1.2 ms per row at N = 5 and 38 of 39 ms at N = 50.
 - **W4.** The two calls of `numpy.sort` take 1.5 of 2.0 µs per outcome at N = 10 and 15 of 17 to
   21 µs at N = 100.
-- **W5.** The series has 23 terms, as many as 1e-12 of the smallest dispersion needs; compiled, a
+- **W5.** The series has 28 terms, as many as 1e-12 of the smallest dispersion needs; compiled, a
   draw costs 13 to 17 ns. In plain NumPy cosine and sine alone cost 27 ns.
 - **W7.** A distribution function at one point costs 3.6 ns in compiled code, 15 ns in SciPy.
 - **Gradients.** `torch.cdist` has its own code for the gradient, which cannot be differentiated
