@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from kuq._switch import Switch
 from kuq.errors import ParameterError, ShapeError
 
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 
-_checks_enabled = True
 
-
-class checks:  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
+class checks(Switch):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
     """Switch value checks on or off; shapes are always checked.
 
     Takes effect at once; used in a ``with`` statement it restores the former state at the end.
@@ -34,22 +32,10 @@ class checks:  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with ku
     ...     _ = kuq.Normal(0.0, -1.0)
     """
 
+    state = True
+
     def __init__(self, enabled: bool) -> None:
-        global _checks_enabled
-        self._before = _checks_enabled
-        _checks_enabled = bool(enabled)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        global _checks_enabled
-        _checks_enabled = self._before
+        super().__init__(bool(enabled))
 
 
 def is_array(value: object) -> bool:
@@ -297,7 +283,7 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
 
 def require(condition: Array, name: str, expected: str, values: Array, remedy: str = "") -> None:
     """Raise ParameterError with the first offending value unless the condition holds everywhere."""
-    if not _checks_enabled or is_traced(condition) or is_traced(values):
+    if not checks.state or is_traced(condition) or is_traced(values):
         return
     xp = namespace(condition)
     if bool(xp.all(condition)):
@@ -322,7 +308,7 @@ def all_finite(array: Array) -> bool:
 
 def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if _checks_enabled and not is_traced(array) and not all_finite(array):
+        if checks.state and not is_traced(array) and not all_finite(array):
             require(
                 namespace(array).isfinite(array),
                 name,
@@ -346,4 +332,4 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 
 def validating() -> bool:
-    return _checks_enabled
+    return checks.state

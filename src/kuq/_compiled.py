@@ -13,22 +13,22 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import ModuleType, TracebackType
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 
+from kuq._switch import Switch
 from kuq.errors import ParameterError
 
 #: Evaluations of a kernel between two laws from which on compiled code is worth its start.
 WORTHWHILE = 200_000
 
-_wanted: bool | None = None
 #: How often the work that is asked about comes again, as tiles and rows of pairs do.
 _repetitions: ContextVar[float] = ContextVar("repetitions", default=1.0)
 
 
-class compiled:  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
+class compiled(Switch):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
     """Choose compiled code for NumPy arrays: True always, False never, None for large work.
 
     The default is None. Results agree to rounding. Takes effect at once; used in a ``with``
@@ -39,26 +39,14 @@ class compiled:  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `wit
     ...     u = kuq.decompose(kuq.Ensemble(kuq.Normal([0.0, 1.0], [1.0, 1.0])), kuq.CRPS())
     """
 
+    state: ClassVar[bool | None] = None
+
     def __init__(self, enabled: bool | None) -> None:
-        global _wanted
         if enabled is not None and not isinstance(enabled, bool):
             raise ParameterError(f"compiled takes True, False or None, got {enabled!r}")
         if enabled and not _installed():
             raise ParameterError('compiled code needs numba; install it with "kuq[fast]"')
-        self._before = _wanted
-        _wanted = enabled
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        global _wanted
-        _wanted = self._before
+        super().__init__(enabled)
 
 
 @contextmanager
@@ -73,7 +61,9 @@ def repeated(times: int) -> Iterator[None]:
 
 def twin(name: str, work: float, *arrays: Any) -> ModuleType | None:
     """The module ``kuq._numba.<name>``, or None where it is not to be used."""
-    if _wanted is False or (_wanted is None and work * _repetitions.get() < WORTHWHILE):
+    if compiled.state is False or (
+        compiled.state is None and work * _repetitions.get() < WORTHWHILE
+    ):
         return None
     if not all(type(a) is np.ndarray and a.dtype == np.float64 for a in arrays):
         return None

@@ -49,8 +49,8 @@ def overlaps(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Callable[[Array], Ov
     if isinstance(p, Points):
         p, q = q, p
     if isinstance(q, Points):
-        return lambda t: Overlap(*low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value))
-    return lambda t: Overlap(*low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag))
+        return lambda t: low_rank.point_overlap(t, p.loc, p.factor, p.diag, q.value)
+    return lambda t: low_rank.overlap(t, p.loc, p.factor, p.diag, q.loc, q.factor, q.diag)
 
 
 def _self_series(measure: Measure, p: Normals, count: int) -> expansion.LogAffinity:

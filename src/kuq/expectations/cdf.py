@@ -24,6 +24,8 @@ _POINT_COST = 0.6
 #: Var F comes from differences of numbers of order one: below this share of the largest
 #: scale the pairs have more digits.
 _SMALLEST_SHARE = 1e-5
+#: Fewer members than this have fewer pairs than the shortest grid has points.
+FEWEST_MEMBERS = 48
 
 
 def _grid(loc: Array, scale: Array) -> tuple[Array, Array, Array]:
@@ -36,10 +38,6 @@ def _grid(loc: Array, scale: Array) -> tuple[Array, Array, Array]:
     usable = step > 0
     points = xp.ceil((end - start) / xp.where(usable, step, xp.ones_like(step))) + 1
     return start, step, xp.where(usable, points, xp.full_like(points, math.inf))
-
-
-#: Fewer members than this have fewer pairs than the shortest grid has points.
-FEWEST_MEMBERS = 48
 
 
 def dispersion_or_pairs(

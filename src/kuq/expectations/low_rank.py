@@ -9,13 +9,12 @@ d <= r.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from kuq._array import Array, any_true, detach, epsilon, is_traced, namespace
 from kuq.expectations import low_rank_close
 from kuq.expectations.low_rank_sums import as_rows, pair_sums, self_sums, weighted_gram
+from kuq.expectations.overlap import Overlap
 from kuq.expectations.small_matrices import apply, factorise, outer, pivots, solve, unit_diagonal
 
 #: A divergence that may be less accurate than this is computed again, carefully.
@@ -29,21 +28,10 @@ def log_self_affinity(t: Array, factor: Array, diag: Array) -> Array:
     return _log_self_affinity(t, as_rows(factor), diag)[0]
 
 
-class _Parts(NamedTuple):
-    """What ``overlap`` returns."""
-
-    log_p: Array
-    log_q: Array
-    log_c: Array
-    shift: Array
-    gap: Array
-    tilt: Array
-
-
 def overlap(
     t: Array, loc1: Array, factor1: Array, diag1: Array, loc2: Array, factor2: Array, diag2: Array
-) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """(log_p, log_q, log_c, shift, gap, tilt), each (T, ...), of two normal laws.
+) -> Overlap:
+    """The overlap of two normal laws, (T, ...).
 
     -1/2 logdet of A, B and C; shift = t delta' C^-1 delta; gap = log_p/2 + log_q/2 - log_c;
     tilt = (log_q - log_p)/2. However close the laws, the errors of gap, tilt^2 and shift are
@@ -68,7 +56,7 @@ def overlap(
     again = [k for k in range(shape[0]) if any_true(lost[k, ...])]
     nodes = slice(again[0], again[-1] + 1)
     careful = _carefully(t[nodes, ...], log_p[nodes, ...], log_q[nodes, ...], *laws)
-    return _Parts(
+    return Overlap(
         *(
             xp.concat(
                 [
@@ -83,12 +71,12 @@ def overlap(
     )
 
 
-def _complete(log_p: Array, log_q: Array, log_c: Array, shift: Array) -> _Parts:
+def _complete(log_p: Array, log_q: Array, log_c: Array, shift: Array) -> Overlap:
     """Gap and tilt as differences: for laws that differ visibly."""
     xp = namespace(log_c)
     gap = (log_p + log_q) / 2 - log_c
     gap = xp.where(gap > 0, gap, xp.zeros_like(gap))
-    return _Parts(log_p, log_q, log_c, _saturate(shift), gap, (log_q - log_p) / 2)
+    return Overlap(log_p, log_q, log_c, _saturate(shift), gap, (log_q - log_p) / 2)
 
 
 def _plainly(
@@ -112,7 +100,7 @@ def _noise(explained: Array) -> Array:
     return namespace(explained).sum(explained / (1 - explained), axis=-1)
 
 
-def _lost(parts: _Parts, noise: Array) -> Array:
+def _lost(parts: Overlap, noise: Array) -> Array:
     """Where the differences of ``_complete`` have too few digits left for the divergence."""
     xp = namespace(parts.gap)
     visible = parts.gap + parts.tilt**2 / 2 + parts.shift
@@ -134,7 +122,7 @@ def _carefully(
     rows2: Array,
     diag2: Array,
     delta: Array,
-) -> _Parts:
+) -> Overlap:
     """Gap and tilt with all their digits, where the laws are near enough for it to matter."""
     xp = namespace(t, delta)
     close = low_rank_close.compare(t, rows1, diag1, rows2, diag2, delta)
@@ -162,9 +150,7 @@ def _log_self_affinity(t: Array, rows: Array, diag: Array) -> tuple[Array, Array
     return -(logs + xp.sum(found.logs, axis=-1)) / 2, noise
 
 
-def point_overlap(
-    t: Array, loc: Array, factor: Array, diag: Array, value: Array
-) -> tuple[Array, Array, Array, Array, Array, Array]:
+def point_overlap(t: Array, loc: Array, factor: Array, diag: Array, value: Array) -> Overlap:
     """The same where the second law is a point mass, with lead axes that broadcast.
 
     The r x r work has the lead shape of the law: give loc (..., 1, d), factor (..., 1, d, r),
@@ -186,7 +172,8 @@ def point_overlap(
     log_p = _log_self_affinity(t, rows, diag)[0]
     log_c = -(log_det + xp.sum(xp.log1p(2 * node * diag), axis=-1)) / 2
     gap = _gap_to_point(t, factor, diag, log_p / 2 - log_c)
-    return log_p, xp.zeros_like(log_p), log_c, _saturate(distance / 2), gap, -log_p / 2
+    shift = _saturate(distance / 2)
+    return Overlap(log_p, xp.zeros_like(log_p), log_c, shift, gap, -log_p / 2)
 
 
 def _eliminated(gram: Array, image: Array) -> tuple[Array, Array]:

@@ -56,7 +56,7 @@ def _are_many_scalar_normals(measure: Measure, stack: Stack) -> bool:
     law = stack.groups[0]
     single = isinstance(law.atoms, Normals) and law.dimension == law.count == 1
     many = len(stack.groups) == 1 and stack.member_count >= cdf.FEWEST_MEMBERS
-    return many and single and measure.is_absolute and not is_traced(law.atoms.reference)
+    return many and single and measure.is_absolute and _is_readable_double(law.atoms.reference)
 
 
 def is_sorted(measure: Measure, *laws: Law) -> bool:

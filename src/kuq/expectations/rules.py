@@ -220,12 +220,12 @@ def cross_divergence(
     inside them.
     """
 
+    def inside(h: Array | None, k: int, law: Law) -> Array | None:
+        return 2 * h[k : k + 1, ...] if h is not None and isinstance(law.atoms, Points) else None
+
     def value(i: int, p: Law, j: int, q: Law) -> Array:
-        inner = (
-            None if h is None or not isinstance(law.atoms, Points) else 2 * h[k : k + 1, ...]
-            for h, k, law in zip(entropies, (i, j), (p, q), strict=True)
-        )
-        return divergence(measure, p, q, tuple(inner))  # type: ignore[arg-type]
+        known = inside(entropies[0], i, p), inside(entropies[1], j, q)
+        return divergence(measure, p, q, known)
 
     return _over_members(left, right, value)
 

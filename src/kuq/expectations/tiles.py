@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -118,16 +119,15 @@ def _row_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[
     """One member against those after it: views of the arrays, nothing is copied."""
     for i in range(p.atoms.lead[0]):
         first = i + 1 if same else 0
-        left = p.index(lambda x, i=i: x[i : i + 1])  # type: ignore[misc]
+        left = p.index(itemgetter(slice(i, i + 1)))
         for part in pieces(q.atoms.lead[0] - first, each, budget, q.atoms.reference):
             some = slice(part.start + first, part.stop + first)
-            right = q.index(lambda x, some=some: x[some])  # type: ignore[misc]
+            right = q.index(itemgetter(some))
             yield PairBlock(np.asarray([i]), np.arange(some.start, some.stop), left, right)
 
 
 def _gathered_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[PairBlock]:
     """Copies of many pairs at once, where a row would be too short for its overhead."""
-    xp = namespace(p.atoms.reference)
     shape = (p.atoms.lead[0], q.atoms.lead[0])
     rows, columns = np.triu_indices(shape[0], 1) if same else np.indices(shape).reshape(2, -1)
     for part in pieces(len(rows), each, budget, p.atoms.reference):
@@ -135,6 +135,12 @@ def _gathered_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iter
         yield PairBlock(
             rows[part],
             columns[part],
-            p.index(lambda x, i=i: xp.take(x, i, axis=0)),  # type: ignore[misc]
-            q.index(lambda x, j=j: xp.take(x, j, axis=0)),  # type: ignore[misc]
+            _taken(p, i),
+            _taken(q, j),
         )
+
+
+def _taken(law: Law, index: Array) -> Law:
+    """Some members, by position."""
+    xp = namespace(law.atoms.reference)
+    return law.index(lambda x: xp.take(x, index, axis=0))

@@ -55,14 +55,17 @@ def _applies(measure: Measure, stack: Stack) -> bool:
 def _measured(
     module: ModuleType, measure: Measure, loc: np.ndarray, scale: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+    found: tuple[np.ndarray, np.ndarray]
     if isinstance(measure.kernel, Gaussian):
-        return module.gaussian(loc, scale, weights, measure.bandwidth)  # type: ignore[no-any-return]
+        found = module.gaussian(loc, scale, weights, measure.bandwidth)
+        return found
     if len(weights) < cdf.FEWEST_MEMBERS:
-        return module.absolute(loc, scale, weights)  # type: ignore[no-any-return]
+        found = module.absolute(loc, scale, weights)
+        return found
 
-    def by_pairs(some: np.ndarray | None) -> np.ndarray:
+    def by_pairs(some: Array | None) -> Array:
         chosen = (loc, scale) if some is None else (loc[:, some], scale[:, some])
-        return module.absolute(*chosen, weights)[1]  # type: ignore[no-any-return]
+        return module.absolute(*chosen, weights)[1]
 
     dispersion = cdf.dispersion_or_pairs(loc, scale, weights, by_pairs, measure.budget)
     return absolute_entropy(weights @ scale), dispersion
