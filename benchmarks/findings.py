@@ -154,6 +154,19 @@ def missed(results: dict) -> list[str]:
     ]
 
 
+def costs(row: Comparison, mark: str) -> tuple[str, ...]:
+    """Time, memory and error of kuq and of the peer; the mark says that the peer was scaled."""
+    mark = mark if row.scaled else ""
+    return (
+        number(row.ours["cpu_ms"]),
+        number(row.theirs["cpu_ms"]) + mark,
+        mib(row.ours["peak_mib"]),
+        mib(row.theirs["peak_mib"]) + mark,
+        number(error(row.ours)),
+        number(error(row.theirs)),
+    )
+
+
 def number(value: float | None) -> str:
     """Two to three significant digits, as much as repeated runs agree on."""
     if value is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import findings, goals
-from benchmarks.findings import mib, number
+from benchmarks.findings import number
 
 STORE = Path(__file__).parent / "results.json"
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
@@ -135,7 +135,6 @@ def comparison_table(results: dict) -> str:
     head = (*head, "MiB", "peer MiB", "error", "peer error")
     rows = []
     for row in findings.comparisons(results):
-        mark = r"\*" if row.scaled else ""
         rows.append(
             (
                 row.key,
@@ -145,12 +144,7 @@ def comparison_table(results: dict) -> str:
                 f"{number(row.wall_ratio)}×",
                 "–" if row.goal is None else f"≥ {number(row.goal)}×",
                 emphasised(row.verdict),
-                number(row.ours["cpu_ms"]),
-                number(row.theirs["cpu_ms"]) + mark,
-                mib(row.ours["peak_mib"]),
-                mib(row.theirs["peak_mib"]) + mark,
-                number(findings.error(row.ours)),
-                number(findings.error(row.theirs)),
+                *findings.costs(row, r"\*"),
             )
         )
     return markdown(head, rows, left=3)

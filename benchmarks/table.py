@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks import findings
-from benchmarks.findings import mib, number
+from benchmarks.findings import number
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -26,7 +26,6 @@ def against_peers(results: dict) -> str:
     head = (*head, "MiB", "peer MiB", "error", "peer error")
     rows = []
     for row in findings.comparisons(results):
-        mark = "*" if row.scaled else ""
         rows.append(
             (
                 row.key,
@@ -35,12 +34,7 @@ def against_peers(results: dict) -> str:
                 f"{number(row.ratio)}×",
                 "–" if row.goal is None else f"≥ {number(row.goal)}×",
                 row.verdict,
-                number(row.ours["cpu_ms"]),
-                number(row.theirs["cpu_ms"]) + mark,
-                mib(row.ours["peak_mib"]),
-                mib(row.theirs["peak_mib"]) + mark,
-                number(findings.error(row.ours)),
-                number(findings.error(row.theirs)),
+                *findings.costs(row, "*"),
             )
         )
     return columns(head, rows)

@@ -62,9 +62,7 @@ def assert_close(actual, wanted, rtol, atol=0.0):
 
 @pytest.mark.parametrize(("case", "score"), PAIRS)
 def test_torch_agrees_with_numpy(torch, case, score):
-    # Heavy tails are integrated to rtol, and libraries cut their work into tiles differently.
-    rtol = 1e-9 if case == "StudentT" else 1e-12
-    assert_close(measures(case, score, torch), expected(case, score), rtol, 1e-14)
+    assert_close(measures(case, score, torch), expected(case, score), 1e-12, 1e-14)
 
 
 @pytest.mark.parametrize(("case", "score"), TRACED_PAIRS)

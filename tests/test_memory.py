@@ -66,11 +66,11 @@ def test_budget_is_kept():
     build = of_normals(20)
     extra, totals = {}, []
     for budget in (2, 8, 64):
-        u, extra[budget] = measured(build, kuq.Gaussian(60.0), max_memory=budget * MIB)
+        with kuq.compiled(False):  # compiled code needs less, whatever the budget
+            u, extra[budget] = measured(build, kuq.Gaussian(60.0), max_memory=budget * MIB)
         totals.append(u.total)
-    assert extra[2] < 4 * MIB
-    assert extra[8] < 12 * MIB
-    assert extra[64] < 64 * MIB
+        assert extra[budget] < budget * MIB
+    assert extra[2] < extra[8] < extra[64]
     for total in totals[1:]:  # the same numbers, however the work is cut
         np.testing.assert_allclose(total, totals[0], rtol=1e-12)
 
