@@ -42,7 +42,7 @@ test-alone: $(VENV)/.test
 test-all: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)
 
 $(VENV)/.demo: $(VENV)/.created $(INPUTS)
@@ -56,12 +56,6 @@ $(VENV)/.test: $(VENV)/.created $(INPUTS)
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
 	@$(VENV)/bin/python $(INSTALL) -e ".[all,test]"
 	@touch $(VENV)/.demo $@
-
-$(VENV)/.bench: $(VENV)/.created $(INPUTS)
-	@echo "installing kuq[all,test,bench] into $(VENV)"
-	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
-	@$(VENV)/bin/python $(INSTALL) -e ".[all,test,bench]"
-	@touch $(VENV)/.demo $(VENV)/.test $@
 
 $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@echo "installing kuq without extras into $(CORE)"

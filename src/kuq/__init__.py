@@ -1,5 +1,8 @@
 """kuq: how uncertain each prediction is, and why, under any kernel score."""
 
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
 from kuq._array import checks
 from kuq._compiled import compiled
 from kuq.distributions.base import Distribution, Prediction
@@ -41,6 +44,9 @@ from kuq.uncertainty import (
 )
 
 __version__ = "0.1.0"
+
+#: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
+_PARTS = ("datasets",)
 
 __all__ = [
     "CRPS",
@@ -86,3 +92,13 @@ __all__ = [
     "member_influence",
     "score",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    if name in _PARTS:
+        return _import_module(f"kuq.{name}")
+    raise AttributeError(f"module 'kuq' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PARTS})

@@ -1,0 +1,38 @@
+"""What the commands' arguments have in common: declaring a command, and reading values."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    """Declare a command with its one-line description, and return its parser."""
+    return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+
+
+class OutputPath:
+    """Reads the name of a file to write: a known ending, in a folder that exists."""
+
+    def __init__(self, *formats: str) -> None:
+        self._formats = formats
+
+    def __call__(self, text: str) -> Path:
+        path = Path(text)
+        if path.suffix.lower() not in self._formats:
+            raise argparse.ArgumentTypeError(
+                f"the name must end in {', '.join(self._formats)}, got {text!r}"
+            )
+        if not path.parent.is_dir():
+            raise argparse.ArgumentTypeError(f"the folder {str(path.parent)!r} does not exist")
+        return path
+
+
+def natural_number(text: str) -> int:
+    """Reads an integer >= 0, such as a seed."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"an integer >= 0 is needed, got {text!r}")
+    return int(text)

@@ -1,0 +1,55 @@
+"""One shape for all data sets: splits of inputs and targets, a shifted twin, and their source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from kuq.errors import ShapeError
+
+
+@final
+@dataclass(frozen=True)
+class Split:
+    """Inputs ``x`` and targets ``y``, rows along axis 0: NumPy arrays, or lazy (Dask) arrays.
+
+    Tables have x (n, features) and y (n,); functions x (n, channels, points) and y (n, points);
+    images x (n, channels, height, width) and y (n, height, width).
+    """
+
+    x: Any
+    y: Any
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ShapeError(
+                f"inputs and targets need as many rows as each other, got {len(self.x)} rows of x "
+                f"and {len(self.y)} of y"
+            )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        return f"Split(x={tuple(self.x.shape)}, y={tuple(self.y.shape)})"
+
+
+@final
+@dataclass(frozen=True)
+class Dataset:
+    """Training, validation and test rows, rows of the shifted twin, and the facts about them.
+
+    ``shifted`` is None where the paper has no twin. ``units`` names the unit of the target,
+    ``provenance`` the source, licence, version and every setting that made the numbers;
+    ``synthetic`` says that they were made up here to stand in for data that must be downloaded.
+    """
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    shifted: Split | None
+    synthetic: bool
+    units: str
+    provenance: Mapping[str, Any]
