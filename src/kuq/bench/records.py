@@ -12,7 +12,7 @@ class Record:
     """One number of one grid cell: what the store keeps, and all that tables and figures read.
 
     ``quantity`` says what was measured (``"prr"``, ``"auroc"``, ``"mse"``, …) and ``x`` where along
-    a curve (the retention, the size of a corruption, the number of labels, of members or of draws; None
+    a curve (the retention, the size of a corruption, the number of labels, members or draws; None
     for a single number). ``score`` and ``component`` are empty where they do not apply.
     """
 
