@@ -136,6 +136,13 @@ def epsilon(array: Array) -> float:
     return float(namespace(array).finfo(array.dtype).eps)
 
 
+def sum_of_squares(x: Array) -> Array:
+    """Σ x² along the last axis."""
+    xp = namespace(x)
+    # In NumPy without a temporary; in torch it would be one small matrix product for each row.
+    return xp.vecdot(x, x) if isinstance(x, np.ndarray) else xp.sum(x * x, axis=-1)
+
+
 def safe_sqrt(x: Array) -> Array:
     """sqrt for x ≥ 0 whose gradient at zero is zero instead of infinite."""
     xp = namespace(x)

@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq._array import Array, any_true, detach, epsilon, namespace, power_of_two, require
+from kuq._array import (
+    Array,
+    any_true,
+    detach,
+    epsilon,
+    namespace,
+    power_of_two,
+    require,
+    sum_of_squares,
+)
 from kuq._compiled import repeated
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import LowRanks, Points, Products
@@ -134,7 +143,7 @@ def _are_usual_draws(stacks: list[Stack]) -> bool:
         value = detach(law.atoms.value)
         rows = xp.reshape(value, (*value.shape[:2], -1))  # long ones: short sums are slow
         # A mean square in the middle: no number is far above it, and those far below do not matter.
-        square = xp.sum(xp.vecdot(rows, rows), axis=0) / (rows.shape[0] * rows.shape[2])
+        square = xp.sum(sum_of_squares(rows), axis=0) / (rows.shape[0] * rows.shape[2])
         usual = (square > 4.0**-_USUAL) & (square < 4.0**_USUAL)
         if any_true(~usual) is not False:
             return False
