@@ -82,7 +82,7 @@ def _frames(modes: Modes, diffusion: float, interval: float, courant: float) -> 
     time = 0.0
     while True:
         modes = resized(modes, _modes_needed(modes, diffusion, time, rough))
-        fastest = np.abs(to_points(modes, 4 * modes.shape[-1])).max()
+        fastest = float(np.abs(to_points(modes, 4 * modes.shape[-1])).max())
         highest_wave_number = 2 * math.pi * (modes.shape[-1] - 1)
         count = max(1, math.ceil(interval * fastest * highest_wave_number / courant))
         modes = _stretch(modes, diffusion, interval / count, count, refined=time == 0)
@@ -95,7 +95,7 @@ def _frames(modes: Modes, diffusion: float, interval: float, courant: float) -> 
 
 def _modes_needed(modes: Modes, diffusion: float, time: float, rough: int) -> int:
     """As many as shocks of the jump that is left need, and what is left of the initial modes."""
-    jump = np.ptp(to_points(modes, 4 * modes.shape[-1]), axis=1).max()
+    jump = float(np.ptp(to_points(modes, 4 * modes.shape[-1]), axis=1).max())
     shock = math.ceil(_DECAY * jump / (4 * math.pi**2 * diffusion))
     if time > 0:
         rough = min(rough, math.ceil(math.sqrt(_DECAY / (diffusion * time)) / (2 * math.pi)))

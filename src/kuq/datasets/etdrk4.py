@@ -33,7 +33,7 @@ def to_modes(values: Real) -> Modes:
 
 
 def to_points(modes: Modes, points: int) -> Real:
-    """Values on ``points`` equidistant points, exact also where there are more modes than points."""
+    """Values on equidistant points, exact also where there are more modes than points."""
     finer = math.ceil((2 * modes.shape[-1] - 1) / points)
     values = fft.irfft(modes, finer * points, axis=-1, norm="forward")
     return np.asarray(values[..., ::finer])
