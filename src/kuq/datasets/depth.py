@@ -24,7 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kuq.datasets.base import Dataset, Split
+from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.hdf5 import StoredRows, chosen_rows, stored_rows
+from kuq.datasets.lazy_rows import lazy_rows
 from kuq.datasets.resize import resized
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
@@ -35,6 +37,9 @@ Pixels: TypeAlias = NDArray[np.float32]
 
 TRAIN, TEST, APOLLO = "depth_train.h5", "depth_test.h5", "apolloscape_test.h5"
 LABELED = "nyu_depth_v2_labeled.mat"
+_HOW = (
+    "download them (kuq data list names the sources) and give their folder (data_dir, or KUQ_DATA)"
+)
 #: Height and width of the authors' caches.
 SHAPE = (128, 160)
 #: Pictures that are read at once.
@@ -62,16 +67,15 @@ def load_depth(
         raise ParameterError(f'apollo_order must be "bgr" or "rgb", got {apollo_order!r}')
     if len(shape) != 2 or min(shape) < 1:
         raise ParameterError(f"shape must be (height, width), both positive, got {shape}")
-    folder = Path(data_dir)
+    folder = data_folder(None if data_dir is None else Path(data_dir))
+    if folder is None:
+        raise DataError(f"give the folder of {TRAIN} and {TEST}, or of {LABELED}: {_HOW}")
     if (folder / TRAIN).exists() or (folder / TEST).exists():
         parts, units, form = _cache_parts(folder, seed, shape), "disparity / 255", "caches"
     elif (folder / LABELED).exists():
         parts, units, form = _labeled_parts(folder / LABELED, seed, shape), "m", "labelled set"
     else:
-        raise ParameterError(
-            f"{folder} holds neither {TRAIN} with {TEST} nor {LABELED}; download one of them (see "
-            "`kuq data list` for the sources) and give its folder as data_dir"
-        )
+        raise DataError(f"{folder} holds neither {TRAIN} with {TEST} nor {LABELED}: {_HOW}")
     twin = _apollo(folder, shape, apollo_order, scale_known=form == "caches")
     return Dataset(
         name="depth",
@@ -140,8 +144,7 @@ def _same_pictures(
             f"{images.key!r} {images.shape} and {depths.key!r} {depths.shape}"
         )
     if images.dtype != np.uint8:
-        raise ParameterError(f"{images.key!r} of {images.path.name} must be uint8, got it as "
-                             f"{images.dtype}")
+        raise DataError(f"{images.key!r} of {images.path.name} must be uint8, got {images.dtype}")
 
 
 def _both(
@@ -169,9 +172,7 @@ def _lazy(
     stored: StoredRows, prepare: Callable[[NDArray[Any]], Pixels], form: tuple[int, ...]
 ) -> Any:
     """``prepare`` of the stored rows as a Dask array of rows of the shape ``form``."""
-    import dask.array
-
-    raw = dask.array.from_array(stored, chunks=(ROWS, *stored.shape[1:]))
+    raw = lazy_rows(stored, ROWS)
     lost = list(range(len(form) + 1, raw.ndim))
     return raw.map_blocks(
         prepare,
@@ -196,7 +197,7 @@ def _upright_images(block: NDArray[Any], shape: tuple[int, int]) -> Pixels:
 
 def _upright_depths(block: NDArray[Any], shape: tuple[int, int]) -> Pixels:
     if not (block > 0).all():
-        raise ParameterError(
+        raise DataError(
             "depths of the labelled set must be positive numbers of metres (rawDepths has zeros "
             "where the sensor saw nothing, depths has none): is the file whole?"
         )

@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.weather import (
     CHANNELS,
     TEMPERATURE,
@@ -23,7 +24,7 @@ from kuq.datasets.weather import (
     standardised_states,
     standardised_statics,
 )
-from kuq.errors import ParameterError, ShapeError
+from kuq.errors import ShapeError
 
 #: The store with 0.25° and 6 hours, readable without an account (needs gcsfs).
 SOURCE = (
@@ -37,6 +38,8 @@ STATE: tuple[tuple[str, int | None], ...] = (
     ("temperature", 850),
     ("geopotential", 500),
 )
+#: What temperatures (K) and the geopotential at 500 hPa (m²/s²) can be on Earth, by number.
+POSSIBLE = {2: (150.0, 350.0), 3: (150.0, 350.0), 4: (30_000.0, 70_000.0)}
 MASK, OROGRAPHY = "land_sea_mask", "geopotential_at_surface"
 #: Standard gravity, which turns geopotential into height.
 GRAVITY = 9.80665
@@ -71,7 +74,7 @@ class ERA5:
 
     @classmethod
     def open(cls, data_dir: str | os.PathLike[str] | None, store: str | None) -> ERA5:
-        """The store ``store`` (an address or a name in ``data_dir``), or the one in ``data_dir``."""
+        """The store at the address ``store``, or of this name in ``data_dir``, or its only one."""
         place = _find(data_dir, store)
         variables = _open(place)
         _check_variables(variables, place)
@@ -104,7 +107,15 @@ class ERA5:
         name, level = STATE[k]
         array = self.variables[name].isel(time=moments)
         array = array if level is None else array.sel(level=level)
-        return _values(array, grid, ("time", "latitude", "longitude"))
+        values = _values(array, grid, ("time", "latitude", "longitude"))
+        low, high = POSSIBLE.get(k, (-np.inf, np.inf))
+        if values.min() < low or values.max() > high:
+            raise DataError(
+                f"{name!r} of {self.place} has values between {values.min():.4g} and "
+                f"{values.max():.4g}, possible are {low:g} to {high:g}: it has another unit, or a "
+                "part of it is missing and reads as 0"
+            )
+        return values
 
     def read_static(self, name: str, grid: Grid) -> NDArray[Any]:
         """A variable that never changes, (height, width)."""
@@ -170,7 +181,7 @@ def _values(array: Any, grid: Grid, order: tuple[str, ...]) -> NDArray[Any]:
     place = {"latitude": grid.latitudes, "longitude": grid.longitudes}
     values: NDArray[Any] = array.isel(place).transpose(*order).values
     if not np.isfinite(values).all():
-        raise ParameterError(
+        raise DataError(
             f"{array.name!r} over {grid.region.name} has missing values: a part of the store was "
             "not copied, or not written yet"
         )
@@ -180,21 +191,21 @@ def _values(array: Any, grid: Grid, order: tuple[str, ...]) -> NDArray[Any]:
 def _find(data_dir: str | os.PathLike[str] | None, store: str | None) -> str:
     if store is not None and "://" in store:
         return store
-    if data_dir is None:
-        raise ParameterError(
-            "give data_dir, the folder of a WeatherBench2 store, or store, its address "
-            f"(for example {SOURCE})"
+    folder = data_folder(None if data_dir is None else Path(data_dir))
+    if folder is None:
+        raise DataError(
+            "a WeatherBench2 store is needed: give its folder (data_dir, or KUQ_DATA) or its "
+            f"address (store), for example {SOURCE}"
         )
-    folder = Path(data_dir)
     if store is not None:
         if not (folder / store).is_dir():
-            raise ParameterError(f"there is no store {store!r} in {folder}")
+            raise DataError(f"there is no store {store!r} in {folder}")
         return str(folder / store)
     if any((folder / name).exists() for name in (".zgroup", ".zmetadata", "zarr.json")):
         return str(folder)
     stores = sorted(path for path in folder.glob("*.zarr") if path.is_dir())
     if len(stores) != 1:
-        raise ParameterError(
+        raise DataError(
             f"{folder} must be a Zarr store or hold one folder NAME.zarr, found "
             f"{[path.name for path in stores]}; copy the two regions from {SOURCE}, or name one "
             "by store"
@@ -205,7 +216,7 @@ def _find(data_dir: str | os.PathLike[str] | None, store: str | None) -> str:
 def _open(place: str) -> Any:
     missing = [name for name in ("xarray", "zarr", "dask") if not importlib.util.find_spec(name)]
     if missing:
-        raise ParameterError(
+        raise DataError(
             f'reading {place} needs {" and ".join(missing)}: pip install "kuq[datasets]"'
         )
     import xarray
@@ -216,7 +227,7 @@ def _open(place: str) -> Any:
     try:
         return xarray.open_zarr(place, chunks=None, consolidated=False if scattered else None)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ParameterError(
+        raise DataError(
             f"{place} cannot be opened as a Zarr store ({type(error).__name__}: {error}); is it "
             "whole? Addresses gs:// need gcsfs: pip install gcsfs"
         ) from error
@@ -228,7 +239,7 @@ def _check_variables(variables: Any, place: str) -> None:
     coordinates = ["time", "latitude", "longitude", "level"]
     lost = [name for name in (*names, *coordinates) if name not in variables]
     if lost:
-        raise ParameterError(
+        raise DataError(
             f"the store {place} has no {', '.join(lost)}; it has {', '.join(map(str, variables))}"
         )
     for name, level in (*STATE, (MASK, None), (OROGRAPHY, None)):
@@ -241,7 +252,7 @@ def _check_variables(variables: Any, place: str) -> None:
                 f"{name!r} of {place} needs the dimensions {sorted(dims)}, got {sorted(have)}"
             )
         if level is not None and level not in variables["level"].values:
-            raise ParameterError(
+            raise DataError(
                 f"{name!r} of {place} is needed at {level} hPa, the store has "
                 f"{variables['level'].values.tolist()}"
             )

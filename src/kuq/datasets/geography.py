@@ -7,12 +7,12 @@ land-sea mask and orography have one distribution of values for every seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Map: TypeAlias = NDArray[np.float64]
+Map: TypeAlias = NDArray[np.floating[Any]]
 
 #: The share of the area that is land, in both regions.
 LAND = 0.6
@@ -48,9 +48,7 @@ def geography(seed: int, shape: tuple[int, int]) -> Geography:
     return Geography(mask, orography)
 
 
-def random_field(
-    generator: np.random.Generator, shape: tuple[int, int], steepness: float
-) -> Map:
+def random_field(generator: np.random.Generator, shape: tuple[int, int], steepness: float) -> Map:
     """A smooth random field, periodic, with mean 0 and variance 1 on average over the area.
 
     Its amplitude falls off as wavenumber^−steepness; 2 and more is smooth, 1 is rough.

@@ -12,7 +12,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from kuq.errors import ParameterError, ShapeError
+from kuq.datasets.cache import DataError
+from kuq.errors import ShapeError
 
 
 @final
@@ -51,7 +52,7 @@ class StoredRows:
 def opened(path: Path) -> Iterator[Any]:
     """The HDF5 file at ``path``, open for reading; what is missing or broken is said plainly."""
     if importlib.util.find_spec("h5py") is None:
-        raise ParameterError(
+        raise DataError(
             f'{path.name} is an HDF5 file, which needs h5py: pip install "kuq[datasets]"'
         )
     import h5py
@@ -59,9 +60,9 @@ def opened(path: Path) -> Iterator[Any]:
     try:
         file = h5py.File(path, "r")
     except FileNotFoundError:
-        raise ParameterError(f"there is no file {path}; give the folder that holds it") from None
+        raise DataError(f"there is no file {path}; give the folder that holds it") from None
     except OSError as error:
-        raise ParameterError(
+        raise DataError(
             f"{path} is no whole HDF5 file ({error}); it may be cut off or of another format "
             "(MATLAB files must be of version 7.3): get it again"
         ) from error
@@ -76,7 +77,7 @@ def stored_rows(path: Path, key: str, form: tuple[int | None, ...], kinds: str) 
     """
     with opened(path) as file:
         if key not in file:
-            raise ParameterError(
+            raise DataError(
                 f"{path.name} has no array {key!r}, only {sorted(file)}; is it another file of "
                 "that name?"
             )
@@ -89,7 +90,7 @@ def stored_rows(path: Path, key: str, form: tuple[int | None, ...], kinds: str) 
         wanted = ", ".join(["rows", *("any" if size is None else str(size) for size in form)])
         raise ShapeError(f"{key!r} of {path.name} must have shape ({wanted}), got {shape}")
     if dtype.kind not in kinds:
-        raise ParameterError(
+        raise DataError(
             f"{key!r} of {path.name} must hold numbers of kind {kinds!r} (u: unsigned integers, "
             f"f: floats), got {dtype}"
         )

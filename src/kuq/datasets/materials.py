@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Pixels: TypeAlias = NDArray[np.float32]
+Pixels: TypeAlias = NDArray[np.floating[Any]]
 
 #: Side of the tile of noise, a power of two, and its cells per metre.
 _TILE = 256
@@ -81,7 +81,8 @@ def _planks(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
     joint = v / np.float32(1.2) + 7 * _step(board)
     tone = 0.82 + 0.3 * _step(board + 31 * np.floor(joint)) + 0.12 * noise(u * 6, v, 1.0)
     tone = tone * (1 - 0.4 * np.maximum(_line(board, 0.05), _line(joint, 0.01)))
-    return colour * tone[:, None]
+    shown: Pixels = colour * tone[:, None]
+    return shown
 
 
 def _tiles(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
@@ -89,7 +90,8 @@ def _tiles(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
     checker = (np.floor(a) + np.floor(b)) % 2
     grout = np.maximum(_line(a, 0.03), _line(b, 0.03))
     tone = (0.72 + 0.32 * checker + 0.05 * noise(u, v)) * (1 - 0.3 * grout)
-    return colour * tone[:, None]
+    shown: Pixels = colour * tone[:, None]
+    return shown
 
 
 def _carpet(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
@@ -117,7 +119,8 @@ def _doors(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
 
 def _fabric(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
     stripe = 0.06 * np.sign(np.sin(u * np.float32(40.0)))
-    return colour * (1 + stripe + 0.12 * noise(u, v, 0.6))[:, None]
+    shown: Pixels = colour * (1 + stripe + 0.12 * noise(u, v, 0.6))[:, None]
+    return shown
 
 
 def _window(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
@@ -176,7 +179,8 @@ def _sky(u: Pixels, v: Pixels, colour: Pixels) -> Pixels:
     rise = np.clip(v, 0, 1)[:, None]
     clear = colour * (1 - 0.55 * rise) + np.array([0.25, 0.22, 0.15]) * (1 - rise) ** 3
     cloud = np.clip(1.6 * noise(u, v * 2.5, 0.6) + 0.1, 0, 1)[:, None] * np.clip(4 * rise, 0, 1)
-    return clear * (1 - 0.7 * cloud) + np.float32(0.95) * 0.7 * cloud
+    shown: Pixels = clear * (1 - 0.7 * cloud) + np.float32(0.95) * 0.7 * cloud
+    return shown
 
 
 _PATTERNS: dict[Material, Callable[[Pixels, Pixels, Pixels], Pixels]] = {

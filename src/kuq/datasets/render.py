@@ -164,7 +164,8 @@ def _hazed(scenes: Sequence[Scene], shown: Pixels, depth: Pixels) -> Pixels:
     haze = _column([scene.haze for scene in scenes])
     left = np.where(np.isfinite(depth), np.exp(-depth / haze), np.float32(1))[..., None]
     air = _column_of_colours(scenes)[:, None] * np.float32(0.9) + np.float32(0.1)
-    return shown * left + air * (1 - left)
+    seen: Pixels = shown * left + air * (1 - left)
+    return seen
 
 
 def _tables(scenes: Sequence[Scene], solids: int) -> tuple[Pixels, NDArray[np.int8]]:

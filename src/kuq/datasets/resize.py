@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def resized(images: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
+def resized(images: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.float32]:
     """``images`` (..., height, width) averaged to ``shape``; constant pictures stay constant.
 
     >>> import numpy as np
@@ -19,7 +20,7 @@ def resized(images: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.f
         return images
     down = _means(images.shape[-2], shape[0])
     across = _means(images.shape[-1], shape[1])
-    averaged: NDArray[np.float32] = down @ images @ across.T
+    averaged: NDArray[np.float32] = (down @ images @ across.T).astype(np.float32, copy=False)
     return averaged
 
 

@@ -151,7 +151,11 @@ def _in_the_middle(generator: np.random.Generator, width: float, length: float) 
 
 def _table(generator: np.random.Generator) -> tuple[Furniture, float]:
     wood = _surface(_near(generator, _pick(generator, _WOODS)), "PLANKS")
-    a, b, h = generator.uniform(0.4, 0.7), generator.uniform(0.3, 0.45), generator.uniform(0.45, 0.76)
+    a, b, h = (
+        generator.uniform(0.4, 0.7),
+        generator.uniform(0.3, 0.45),
+        generator.uniform(0.45, 0.76),
+    )
     parts: Furniture = [((0, 0, h), (a, b, 0.03), wood, False)]
     parts += [
         ((sx * (a - 0.05), sy * (b - 0.05), h / 2), (0.03, 0.03, h / 2), wood, False)
@@ -271,5 +275,7 @@ def _pick(generator: np.random.Generator, colours: Sequence[Triple]) -> Triple:
 
 def _near(generator: np.random.Generator, colour: Triple, spread: float = 0.05) -> Triple:
     """A colour close to ``colour``."""
-    red, green, blue = np.clip(np.array(colour) + generator.normal(0, spread, 3), 0.03, 0.95).tolist()
+    red, green, blue = np.clip(
+        np.array(colour) + generator.normal(0, spread, 3), 0.03, 0.95
+    ).tolist()
     return red, green, blue

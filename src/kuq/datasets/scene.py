@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kuq.datasets.materials import Material
 
-Pixels: TypeAlias = NDArray[np.float32]
+Pixels: TypeAlias = NDArray[np.floating[Any]]
 Triple: TypeAlias = tuple[float, float, float]
 #: Three arrays: the x, y and z parts of vectors, one per pixel.
 Vectors: TypeAlias = tuple[Pixels, Pixels, Pixels]
@@ -111,7 +111,7 @@ class Bodies:
         return cls(centre, half, np.cos(yaw), np.sin(yaw), rounded)
 
     def __len__(self) -> int:
-        return self.centre.shape[1]
+        return int(self.centre.shape[1])
 
     def inward(self, k: NDArray[np.intp] | int, vectors: Vectors) -> Vectors:
         """``vectors`` in the axes of the solids ``k`` (one for all pixels, or one per pixel)."""

@@ -8,7 +8,13 @@ from kuq.datasets.materials import Material
 from kuq.datasets.scene import Camera, Light, Scene, Solid, Surface, Triple
 
 _HOUSES = ((0.62, 0.40, 0.30), (0.70, 0.64, 0.52), (0.52, 0.52, 0.54), (0.74, 0.70, 0.66))
-_CARS = ((0.55, 0.06, 0.06), (0.08, 0.14, 0.38), (0.75, 0.75, 0.76), (0.06, 0.06, 0.07), (0.5, 0.42, 0.1))
+_CARS = (
+    (0.55, 0.06, 0.06),
+    (0.08, 0.14, 0.38),
+    (0.75, 0.75, 0.76),
+    (0.06, 0.06, 0.07),
+    (0.5, 0.42, 0.1),
+)
 _LANES = (-1.8, 1.8)
 _KERBS = (-5.4, 5.4)
 
@@ -75,7 +81,9 @@ def _trees(generator: np.random.Generator) -> list[Solid]:
         x, y = generator.choice(_KERBS), generator.uniform(7.0, 45.0)
         height, crown = generator.uniform(2.0, 3.2), generator.uniform(1.2, 2.0)
         green = _near(generator, (0.14, 0.30, 0.09))
-        solids.append(_box((x, y, height / 2), (0.13, 0.13, height / 2), (0.22, 0.15, 0.1), "PLAIN"))
+        solids.append(
+            _box((x, y, height / 2), (0.13, 0.13, height / 2), (0.22, 0.15, 0.1), "PLAIN")
+        )
         leaves = Surface(green, Material.LEAVES)
         centre = (x, y, height + 0.7 * crown)
         solids.append(Solid(centre, (0.9 * crown, 0.9 * crown, crown), 0.0, leaves, round=True))
@@ -86,7 +94,7 @@ def _trees(generator: np.random.Generator) -> list[Solid]:
 
 
 def _cars(generator: np.random.Generator) -> list[Solid]:
-    """Cars in both lanes or parked at the kerbs: a body, a cabin with windows, four wheels as two."""
+    """Cars in both lanes or parked at the kerbs: a body, a cabin, a roof and wheels."""
     solids = []
     ahead = generator.uniform(6.0, 12.0)
     for _ in range(int(generator.integers(1, 5))):

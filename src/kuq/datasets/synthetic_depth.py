@@ -9,17 +9,21 @@ known sizes, planks, tiles and books have a known width, and light falls off wit
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
-from kuq.datasets.base import Dataset, Split
+from kuq.datasets.base import Dataset
 from kuq.datasets.render import render
 from kuq.datasets.rooms import room
 from kuq.datasets.scene import Pixels, Scene
+from kuq.datasets.stand_in import Rows, check_sizes, made_once
 from kuq.datasets.streets import street
-from kuq.errors import ParameterError
+
+Maker: TypeAlias = Callable[[np.random.Generator], Scene]
 
 #: Rows of training, validation, test and shifted data.
 SIZES = (1000, 125, 250, 250)
@@ -30,7 +34,7 @@ NOISE = 0.015
 
 
 def load_synthetic_depth(
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: Path | None = None,
     seed: int = 0,
     *,
     sizes: tuple[int, int, int, int] = SIZES,
@@ -41,15 +45,18 @@ def load_synthetic_depth(
     Pictures x are (n, 3, height, width), red, green, blue in [0, 1]; targets y (n, height, width)
     are inverse depths in 1/m. ``sizes`` are the rows of training, validation, test and shifted
     data. Scene i of a split depends on ``seed`` and i alone, so more rows only add to fewer.
-    Everything is made here: ``data_dir`` is not looked at.
+    Everything is made here on first use and cached:
+    ``data_dir`` is not looked at.
     """
-    if len(sizes) != 4 or min(sizes) < 1 or len(shape) != 2 or min(shape) < 8:
-        raise ParameterError(
-            "sizes must be four positive numbers of rows and shape (height, width) at least 8 each, "
-            f"got {sizes} and {shape}"
-        )
+    check_sizes(sizes, shape)
+    settings = {"seed": seed, "noise": NOISE}
     train, validation, test, shifted = (
-        rendered(make, count, (seed, part), shape)
+        made_once(
+            f"depth-synthetic-{make.__name__}s",
+            {**settings, "part": part},
+            (count, 4, *shape),
+            partial(rendered, make, (seed, part), shape),
+        )
         for part, (make, count) in enumerate(zip((room, room, room, street), sizes, strict=True))
     )
     return Dataset(
@@ -72,16 +79,14 @@ def load_synthetic_depth(
     )
 
 
-def rendered(
-    make: Callable[[np.random.Generator], Scene],
-    count: int,
-    seed: tuple[int, ...],
-    shape: tuple[int, int],
-) -> Split:
-    """``count`` scenes, pictures with noise and inverse depths; scene i from (*seed, i)."""
-    generators = [np.random.default_rng([*seed, i]) for i in range(count)]
+def rendered(make: Maker, seed: tuple[int, ...], shape: tuple[int, int], rows: Rows) -> Pixels:
+    """Pictures with noise, and as fourth channel the inverse depth; scene i from (*seed, i).
+
+    >>> rendered(room, (0,), (64, 80), range(2)).shape
+    (2, 4, 64, 80)
+    """
+    generators = [np.random.default_rng([*seed, i]) for i in rows]
     pictures, depths = render([make(generator) for generator in generators], shape)
     for picture, generator in zip(pictures, generators, strict=True):
         picture += np.float32(NOISE) * generator.standard_normal(picture.shape, dtype=np.float32)
-    x: Pixels = np.clip(pictures, 0, 1)
-    return Split(x=x, y=1 / depths)
+    return np.concatenate([np.clip(pictures, 0, 1), 1 / depths[:, None]], axis=1)

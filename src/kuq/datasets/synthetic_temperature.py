@@ -22,15 +22,19 @@ local time at the same UTC.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from kuq.datasets.base import Dataset, Split
+from kuq.datasets.base import Dataset
 from kuq.datasets.geography import Geography, geography
+from kuq.datasets.stand_in import Rows, check_sizes, made_once
 from kuq.datasets.synthetic_weather import Climate, simulated
 from kuq.datasets.weather import (
+    CHANNELS,
     EUROPE,
     NORTH_AMERICA,
     TEMPERATURE,
@@ -61,7 +65,7 @@ OUTSIDE = Climate(
 
 
 def load_synthetic_temperature(
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: Path | None = None,
     seed: int = 0,
     *,
     sizes: tuple[int, int, int, int] = SIZES,
@@ -75,36 +79,39 @@ def load_synthetic_temperature(
     y (n, height, width) in kelvin: the change of T2M over 6 hours, or T2M itself with
     target="temperature". ``sizes`` are the rows of training, validation, test and shifted data.
     With statics="shared" the twin has the land and mountains of the first region. Row i of a
-    split depends on ``seed`` and i alone. Everything is made here: ``data_dir`` is not looked at.
+    split depends on ``seed`` and i alone. Everything is made here on first use and
+    cached: ``data_dir`` is not looked at.
     """
-    if len(sizes) != 4 or min(sizes) < 1 or len(shape) != 2 or min(shape) < 8:
-        raise ParameterError(
-            "sizes must be four positive numbers of rows and shape (height, width) at least 8 each, "
-            f"got {sizes} and {shape}"
-        )
+    check_sizes(sizes, shape)
     if target not in ("change", "temperature"):
         raise ParameterError(f'target must be "change" or "temperature", got {target!r}')
     if statics not in ("own", "shared"):
         raise ParameterError(f'statics must be "own" or "shared", got {statics!r}')
     here = geography(0, shape)
     there = here if statics == "shared" else geography(1, shape)
-    absolute = target == "temperature"
-    train, validation, test = (
-        forecasts(INSIDE, here, count, (seed, part), absolute=absolute)
-        for part, count in enumerate(sizes[:3])
+    places = ((INSIDE, here),) * 3 + ((OUTSIDE, there),)
+    train, validation, test, shifted = (
+        made_once(
+            "temperature-synthetic",
+            {"seed": seed, "part": part, "target": target, "statics": statics, **_facts(climate)},
+            (count, len(CHANNELS) + 1, *shape),
+            partial(forecasts, climate, ground, (seed, part), absolute=target == "temperature"),
+            at_once=STRETCH,
+        )
+        for part, ((climate, ground), count) in enumerate(zip(places, sizes, strict=True))
     )
     return Dataset(
         name="temperature-synthetic",
         train=train,
         validation=validation,
         test=test,
-        shifted=forecasts(OUTSIDE, there, sizes[3], (seed, 3), absolute=absolute),
+        shifted=shifted,
         synthetic=True,
         units="K",
         provenance={
             "source": "synthetic: an atmosphere over land and sea, made up by kuq",
-            "climate": _settings(INSIDE),
-            "shifted climate": _settings(OUTSIDE),
+            "climate": _facts(INSIDE),
+            "shifted climate": _facts(OUTSIDE),
             "statics": statics,
             "target": target,
             "channels": channel_facts(),
@@ -118,27 +125,29 @@ def load_synthetic_temperature(
 def forecasts(
     climate: Climate,
     ground: Geography,
-    count: int,
     seed: tuple[int, ...],
+    rows: Rows,
     *,
-    absolute: bool,
-) -> Split:
-    """``count`` rows from stretches of weather, stretch e from (*seed, e), in order of time."""
-    constant = standardised_statics(ground.mask, ground.orography)
-    x: Field = np.empty((count, 12, *ground.mask.shape), dtype=np.float32)
-    y: Field = np.empty((count, *ground.mask.shape), dtype=np.float32)
-    for begin in range(0, count, STRETCH):
-        generator = np.random.default_rng([*seed, begin // STRETCH])
-        states = simulated(climate, ground, generator, STRETCH + 2)
-        scaled = standardised_states(states)
-        rows = min(STRETCH, count - begin)
-        block = slice(begin, begin + rows)
-        x[block, :5], x[block, 5:10], x[block, 10:] = scaled[:rows], scaled[1 : rows + 1], constant
-        surface = states[:, TEMPERATURE]
-        past = 0.0 if absolute else surface[1 : rows + 1]
-        y[block] = surface[2 : rows + 2] - past
-    return Split(x=x, y=y)
+    absolute: bool = False,
+) -> Field:
+    """Inputs, and as last channel the target, of rows in one stretch of weather.
+
+    Row i is time i modulo STRETCH of the stretch that starts from (*seed, i // STRETCH).
+
+    >>> forecasts(INSIDE, geography(0, (16, 24)), (0,), range(3)).shape
+    (3, 13, 16, 24)
+    """
+    stretch, first = divmod(rows.start, STRETCH)
+    states = simulated(climate, ground, np.random.default_rng([*seed, stretch]), STRETCH + 2)
+    before, now, later = (slice(first + k, first + k + len(rows)) for k in range(3))
+    scaled = standardised_states(states)
+    surface = states[:, TEMPERATURE]
+    block: Field = np.empty((len(rows), len(CHANNELS) + 1, *ground.mask.shape), dtype=np.float32)
+    block[:, :5], block[:, 5:10] = scaled[before], scaled[now]
+    block[:, 10:12] = standardised_statics(ground.mask, ground.orography)
+    block[:, 12] = surface[later] - (0 if absolute else surface[now])
+    return block
 
 
-def _settings(climate: Climate) -> dict[str, float | str]:
+def _facts(climate: Climate) -> dict[str, Any]:
     return {**asdict(climate), "region": str(climate.region)}

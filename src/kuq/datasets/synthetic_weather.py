@@ -10,7 +10,7 @@ beyond the edge of the window is not seen: both make for real, uneven uncertaint
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.ndimage import map_coordinates
 from kuq.datasets.geography import Geography, random_field
 from kuq.datasets.weather import Region
 
-Map: TypeAlias = NDArray[np.float64]
+Map: TypeAlias = NDArray[np.floating[Any]]
 
 #: Metres per degree of latitude, the middle latitude, the Coriolis parameter there and its change
 #: per metre towards the pole.
@@ -69,7 +69,7 @@ def simulated(
     air = _Air.drawn(climate, (shape[0], shape[1]), generator)
     surface = _Surface.below(air, ground, day=int(generator.integers(365)))
     states = np.empty((frames, 5, *shape))
-    warmth = np.zeros(shape)
+    warmth: Map = np.zeros(shape)
     local = random_field(generator, air.waves.shape, steepness=1.2)
     for step in range(-SPIN_UP, 2 * frames - 1):
         hour = step * HOURS
@@ -211,7 +211,8 @@ class _Surface:
         angle = np.radians(15 * (hour - 12) + self.longitudes)
         latitude = np.radians(self.latitudes)
         height = np.sin(latitude) * np.sin(tilt) + np.cos(latitude) * np.cos(tilt) * np.cos(angle)
-        return np.maximum(height, 0.0)
+        above: Map = np.maximum(height, 0.0)
+        return above
 
     def warmed(self, air: _Air, warmth: Map, hour: float) -> Map:
         """How much warmer than the air the surface is an hour later, in kelvin."""

@@ -10,13 +10,14 @@ instead of having to learn it first.
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.era5 import ERA5, Grid, Inputs, Targets
+from kuq.datasets.lazy_rows import lazy_rows
 from kuq.datasets.weather import EUROPE, NORTH_AMERICA, channel_facts
 from kuq.errors import InsufficientDataError, ParameterError
 
@@ -61,10 +62,12 @@ def load_temperature(
     here, there = here.cut(height, width), there.cut(height, width)
     triples = {name: _triples(era5, name, *span) for name, span in years.items()}
 
+    absolute = target == "temperature"
+
     def split(grid: Grid, name: str) -> Split:
         return Split(
-            x=_lazy(Inputs(era5, grid, triples[name])),
-            y=_lazy(Targets(era5, grid, triples[name], absolute=target == "temperature")),
+            x=lazy_rows(Inputs(era5, grid, triples[name]), ROWS),
+            y=lazy_rows(Targets(era5, grid, triples[name], absolute), ROWS),
         )
 
     return Dataset(
@@ -111,9 +114,3 @@ def _triples(era5: ERA5, name: str, first: int, last: int) -> NDArray[np.int64]:
             f"others by {name}_years"
         )
     return np.array(found, dtype=np.int64)
-
-
-def _lazy(rows: Inputs | Targets) -> Any:
-    import dask.array
-
-    return dask.array.from_array(rows, chunks=(ROWS, *rows.shape[1:]))
