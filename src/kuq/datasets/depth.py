@@ -98,7 +98,7 @@ def load_depth(
 
 def _cache_parts(folder: Path, seed: int, shape: tuple[int, int]) -> tuple[Split, Split, Split]:
     train, test = _cache_arrays(folder / TRAIN), _cache_arrays(folder / TEST)
-    held_out, kept = _tenth(len(train[0].rows), seed, folder / TRAIN)
+    held_out, kept = _tenth(train[0].shape[0], seed, folder / TRAIN)
     to_split = partial(_cache_split, shape=shape)
     return to_split(_both(train, kept)), to_split(_both(train, held_out)), to_split(test)
 

@@ -58,6 +58,10 @@ class Grid:
     def shape(self) -> tuple[int, int]:
         return len(self.latitudes), len(self.longitudes)
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (str(self.region), self.latitudes, self.longitudes)
+
     def cut(self, height: int, width: int) -> Grid:
         """The south-western part of this size."""
         return Grid(self.region, self.latitudes[-height:], self.longitudes[:width])
@@ -127,21 +131,25 @@ class ERA5:
 @final
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs (rows, 12, height, width) of triples of times, read when indexed."""
+    """The inputs (rows, 12, height, width) of triples of times: before, now and later."""
 
     era5: ERA5
     grid: Grid
     triples: NDArray[np.int64]
     dtype = np.dtype(np.float32)
-    ndim = 4
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         return (len(self.triples), len(CHANNELS), *self.grid.shape)
 
-    def __getitem__(self, index: tuple[Any, ...]) -> Field:
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return ("inputs", self.era5.place, *self.grid.identity, self.triples)
+
+    def read(self, rows: NDArray[np.int64]) -> Field:
+        """The rows of these numbers."""
         # Neighbouring rows share times: each is read once.
-        moments, places = np.unique(self.triples[index[0], :2], return_inverse=True)
+        moments, places = np.unique(self.triples[rows, :2], return_inverse=True)
         variables = [self.era5.read(k, moments, self.grid) for k in range(len(STATE))]
         states = standardised_states(np.stack(variables, axis=1))[places.reshape(-1, 2)]
         pairs = states.reshape(len(states), -1, *self.grid.shape)
@@ -149,8 +157,7 @@ class Inputs:
         orography = self.era5.read_static(OROGRAPHY, self.grid) / GRAVITY
         statics = standardised_statics(mask, orography)
         repeated = np.broadcast_to(statics, (len(pairs), *statics.shape))
-        block: Field = np.concatenate([pairs, repeated], axis=1)[(slice(None), *index[1:])]
-        return block
+        return np.concatenate([pairs, repeated], axis=1)
 
 
 @final
@@ -163,18 +170,21 @@ class Targets:
     triples: NDArray[np.int64]
     absolute: bool
     dtype = np.dtype(np.float32)
-    ndim = 3
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         return (len(self.triples), *self.grid.shape)
 
-    def __getitem__(self, index: tuple[Any, ...]) -> Field:
-        moments, places = np.unique(self.triples[index[0], 1:], return_inverse=True)
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return ("targets", self.absolute, self.era5.place, *self.grid.identity, self.triples)
+
+    def read(self, rows: NDArray[np.int64]) -> Field:
+        """The rows of these numbers."""
+        moments, places = np.unique(self.triples[rows, 1:], return_inverse=True)
         values = self.era5.read(TEMPERATURE, moments, self.grid)[places.reshape(-1, 2)]
-        target = values[:, 1] if self.absolute else values[:, 1] - values[:, 0]
-        block: Field = target[(slice(None), *index[1:])].astype(np.float32)
-        return block
+        target: Field = values[:, 1] if self.absolute else values[:, 1] - values[:, 0]
+        return target.astype(np.float32)
 
 
 def _values(array: Any, grid: Grid, order: tuple[str, ...]) -> NDArray[Any]:

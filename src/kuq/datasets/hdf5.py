@@ -19,33 +19,36 @@ from kuq.errors import ShapeError
 @final
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Chosen rows of one array in an HDF5 file: an array whose numbers are read when indexed.
+    """Chosen rows of one array in an HDF5 file, whose numbers in the file increase.
 
-    It keeps no file open, so it can be sent to another process; ``rows`` must increase. Dask
-    wraps it by ``dask.array.from_array``.
+    It keeps no file open, so it can be sent to another process.
     """
 
     path: Path
     key: str
-    rows: NDArray[np.int64]
-    shape: tuple[int, ...]
+    numbers: NDArray[np.int64]
+    form: tuple[int, ...]
     dtype: np.dtype[Any]
 
     @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.numbers), *self.form)
 
-    def __getitem__(self, index: Any) -> NDArray[Any]:
-        first, *rest = index if isinstance(index, tuple) else (index,)
-        chosen = np.atleast_1d(self.rows[first])
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (str(self.path), self.path.stat().st_mtime_ns, self.key, self.numbers)
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows of these numbers, which increase."""
+        numbers = self.numbers[rows]
         with opened(self.path) as file:
             array = file[self.key]
-            if chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size:
-                block = array[int(chosen[0]) : int(chosen[-1]) + 1]
+            if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers):
+                # Neighbours in the file are read as one piece, which is much faster.
+                block: NDArray[Any] = array[int(numbers[0]) : int(numbers[-1]) + 1]
             else:
-                block = array[chosen] if chosen.size else array[:0]
-        found: NDArray[Any] = block[(slice(None), *rest)]
-        return found[0] if np.ndim(self.rows[first]) == 0 else found
+                block = array[numbers] if len(numbers) else array[:0]
+        return block
 
 
 @contextmanager
@@ -94,10 +97,10 @@ def stored_rows(path: Path, key: str, form: tuple[int | None, ...], kinds: str) 
             f"{key!r} of {path.name} must hold numbers of kind {kinds!r} (u: unsigned integers, "
             f"f: floats), got {dtype}"
         )
-    return StoredRows(path, key, np.arange(shape[0]), shape, dtype)
+    return StoredRows(path, key, np.arange(shape[0]), shape[1:], dtype)
 
 
 def chosen_rows(array: StoredRows, rows: NDArray[np.int64]) -> StoredRows:
     """Some rows of ``array``, in the order of the file."""
-    rows = np.sort(array.rows[rows])
-    return StoredRows(array.path, array.key, rows, (len(rows), *array.shape[1:]), array.dtype)
+    numbers = np.sort(array.numbers[rows])
+    return StoredRows(array.path, array.key, numbers, array.form, array.dtype)
