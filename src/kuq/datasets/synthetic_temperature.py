@@ -56,10 +56,10 @@ INSIDE = Climate(EUROPE)
 OUTSIDE = Climate(
     NORTH_AMERICA,
     mean=278.0,
-    season=13.0,
-    gradient=0.8,
-    jet=12.0,
-    waves=9.0,
+    season=11.0,
+    gradient=0.7,
+    jet=11.0,
+    waves=8.0,
     sunshine=2.6,
 )
 
