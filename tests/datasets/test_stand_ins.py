@@ -264,13 +264,22 @@ def test_wind_carries_temperature():
     """Under a steady west wind of two cells in 6 hours, fields move by two cells and fade."""
     ground = geography(0, (24, 32))
     east = 55 / 32 * DEGREE * np.cos(np.radians(55))
-    steady = dataclasses.replace(INSIDE, waves=0.0, jet=2 * east / (2 * AIR_STEP))
+    steady = dataclasses.replace(INSIDE, waves=0.0, mixing=0.0, jet=2 * east / (2 * AIR_STEP))
     upper = simulated(steady, ground, np.random.default_rng(0), 4)[:, T850]
     # What depends on latitude alone is not carried: differences along a row are free of it.
     along = np.diff(upper, axis=2)
     moved = along[:-1, :, :-2] * np.exp(-2 * AIR_STEP / MEMORY)
     assert np.abs(along).std() > 0.1
     assert np.allclose(along[1:, :, 2:], moved, atol=1e-9)
+
+
+def test_mixing_smooths_fronts():
+    ground = geography(0, (24, 32))
+    steepest = [
+        np.abs(np.diff(simulated(climate, ground, np.random.default_rng(3), 1)[0, T850])).max()
+        for climate in (dataclasses.replace(INSIDE, mixing=0.0), INSIDE)
+    ]
+    assert steepest[1] < 0.7 * steepest[0]
 
 
 def test_wind_follows_the_slope_of_the_pressure():

@@ -57,9 +57,9 @@ OUTSIDE = Climate(
     NORTH_AMERICA,
     mean=278.0,
     season=11.0,
-    gradient=0.7,
+    gradient=0.85,
     jet=11.0,
-    waves=8.0,
+    waves=9.0,
     sunshine=2.6,
 )
 
@@ -115,6 +115,8 @@ def load_synthetic_temperature(
             "statics": statics,
             "target": target,
             "channels": channel_facts(),
+            "shown": "T2M(t)",
+            "outline": "land-sea mask",
             "sizes": tuple(sizes),
             "shape": tuple(shape),
             "seed": seed,
