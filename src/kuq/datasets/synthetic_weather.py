@@ -245,5 +245,5 @@ class _Surface:
         turn = np.radians(12 + 15 * land)
         u10 = slowed * (np.cos(turn) * east - np.sin(turn) * north)
         v10 = slowed * (np.sin(turn) * east + np.cos(turn) * north)
-        height = air.waves.inside(air.waves.geopotential(air.time)) + 54_300 + 150 * season
+        height = air.waves.inside(air.waves.geopotential(air.time)) + 53_800 + 150 * season
         return np.stack([u10, v10, surface, upper, height])
