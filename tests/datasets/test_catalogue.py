@@ -1,6 +1,8 @@
 """The catalogue, the command ``kuq data`` and its figures."""
 
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -206,6 +208,13 @@ def test_a_missing_library_is_named(monkeypatch, folder):
         save_figure(Entry("made", load, "a", "table", "b", "c", "d"), data, folder / "a.png")
     with pytest.raises(DataError, match=r'pip install "kuq\[datasets\]"'):
         load("diabetes")
+
+
+def test_import_needs_no_extra():
+    code = "import sys, kuq.datasets; print(*{m.split('.')[0] for m in sys.modules})"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    extras = {"h5py", "matplotlib", "pandas", "pooch", "requests", "sklearn", "torch", "tqdm"}
+    assert not extras & set(names.stdout.split())
 
 
 def test_rollouts_are_those_of_the_paper():

@@ -9,8 +9,10 @@ import json
 import os
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -39,10 +41,13 @@ def known(*sources, **facts):
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    asked: ClassVar[list[str]] = []
+
     def log_message(self, *arguments):
         pass
 
     def do_GET(self):
+        self.asked.append(self.path)
         if self.path != "/cut.csv":
             return super().do_GET()
         self.send_response(200)
@@ -98,6 +103,17 @@ def test_folder_download_and_cache_give_the_same(web, tmp_path, cache):
     (own / "uci").mkdir()
     (own / "small.csv.gz").rename(own / "uci" / "small.csv.gz")
     same(load_uci(table, own, 3), fresh)
+
+
+def test_two_at_once_download_once(web, monkeypatch):
+    address, folder = web
+    monkeypatch.setattr(Quiet, "asked", [])
+    (folder / "data.csv").write_text(CSV)
+    table = known(File(f"{address}/data.csv", (0, 1, 2, 3)))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda seed: load_uci(table, None, seed), (3, 3))
+    same(first, second)
+    assert Quiet.asked == ["/data.csv"]
 
 
 def test_environment_names_the_folder(tmp_path, monkeypatch):
