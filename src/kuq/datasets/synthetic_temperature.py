@@ -17,8 +17,9 @@ Static channels can tell two fixed regions apart whatever a model has learned, h
 Both regions have the same share of land and the same heights here, arranged differently, and
 ``statics="shared"`` gives both the same map, so that only the weather differs: colder, with
 stronger seasons, winds, gradients and sun, and another hour of local time at the same UTC. The
-spread of three such nets tells the twin from test rows with an AUROC of 0.33 after 20 steps, without
-skill, and of 0.97 after 400; with shared statics 0.77; with other land but the same weather 0.54.
+spread of three such nets tells the twin from test rows with an AUROC of 0.33 after 20 steps,
+without skill, and of 0.97 after 400; with shared statics of 0.77; and other land under the same
+weather with 0.54.
 """
 
 from __future__ import annotations
