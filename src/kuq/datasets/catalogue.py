@@ -13,9 +13,13 @@ from typing import Any, Literal, TypeAlias, final
 
 from kuq.datasets import uci
 from kuq.datasets.base import Dataset
+from kuq.datasets.depth import load_depth
 from kuq.datasets.diabetes import load_diabetes
 from kuq.datasets.rollouts import Rollouts, burgers_rollouts, kuramoto_sivashinsky_rollouts
 from kuq.datasets.simulations import load_burgers, load_kuramoto_sivashinsky
+from kuq.datasets.synthetic_depth import load_synthetic_depth
+from kuq.datasets.synthetic_temperature import load_synthetic_temperature
+from kuq.datasets.temperature import load_temperature
 from kuq.datasets.uci import load_uci
 from kuq.errors import ParameterError
 
@@ -100,6 +104,44 @@ ENTRIES: tuple[Entry, ...] = (
         "MIT (kuq)",
         "simulated on first use, or read from PDEBench's files (CC BY 4.0, 8 GB each)",
         rollouts=burgers_rollouts,
+    ),
+    Entry(
+        "depth",
+        load_depth,
+        "depth from a picture: NYU Depth v2 (rooms), shifted ApolloScape (streets)",
+        "image",
+        "2.8 GB",
+        "terms of their authors",
+        "files that you have: the caches of deep evidential regression, or the labelled NYU set",
+    ),
+    Entry(
+        "depth-synthetic",
+        load_synthetic_depth,
+        "inverse depth from a picture: rendered rooms, shifted rendered streets",
+        "image",
+        "127 MiB",
+        "MIT (kuq)",
+        "rendered on first use",
+        synthetic=True,
+    ),
+    Entry(
+        "temperature",
+        load_temperature,
+        "surface temperature in 6 hours: ERA5 over Europe, shifted North America",
+        "image",
+        "by use",
+        "Copernicus, CC BY 4.0",
+        "WeatherBench2, read as it is used",
+    ),
+    Entry(
+        "temperature-synthetic",
+        load_synthetic_temperature,
+        "surface temperature in 6 hours: made-up weather over two made-up regions",
+        "image",
+        "174 MiB",
+        "MIT (kuq)",
+        "simulated on first use",
+        synthetic=True,
     ),
 )
 
