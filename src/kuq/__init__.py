@@ -47,7 +47,7 @@ from kuq.uncertainty import (
 __version__ = "0.1.0"
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
-_PARTS = ("bench", "datasets", "sklearn", "xarray")
+_PARTS = ("bench", "datasets", "protocols", "sklearn", "xarray")
 
 __all__ = [
     "CRPS",
