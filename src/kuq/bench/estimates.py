@@ -45,7 +45,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 @final
 @dataclass(frozen=True)
-class Cell:
+class CellKey:
     """What a number of a table belongs to."""
 
     dataset: str
@@ -85,11 +85,11 @@ class Evidence:
 
 def by_cell(
     records: Iterable[Record], *, along_x: bool = False, component: bool = False
-) -> dict[Cell, dict[int, float]]:
+) -> dict[CellKey, dict[int, float]]:
     """Values by cell and seed; with ``along_x`` and ``component`` as parts of the cell."""
-    table: dict[Cell, dict[int, float]] = defaultdict(dict)
+    table: dict[CellKey, dict[int, float]] = defaultdict(dict)
     for r in records:
-        cell = Cell(
+        cell = CellKey(
             r.dataset,
             r.representation,
             r.score,
@@ -112,7 +112,7 @@ def final_values(records: Iterable[Record]) -> list[Record]:
 
 
 def estimates(
-    table: dict[Cell, dict[int, float]], keep: Callable[[Cell], bool] = lambda cell: True
-) -> dict[Cell, Estimate]:
+    table: dict[CellKey, dict[int, float]], keep: Callable[[CellKey], bool] = lambda cell: True
+) -> dict[CellKey, Estimate]:
     """The estimate over seeds of every cell."""
     return {cell: estimate(list(seeds.values())) for cell, seeds in table.items() if keep(cell)}

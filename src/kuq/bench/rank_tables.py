@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from kuq.bench.estimates import Cell, Estimate, Evidence, by_cell, estimates, final_values
+from kuq.bench.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
 from kuq.bench.paper import paper_ranks
 from kuq.bench.ranking import Ranking, ranking
 from kuq.bench.records import Record
@@ -37,7 +37,7 @@ PROTOCOLS = (
 PROTOCOL = {protocol.experiment: protocol for protocol in PROTOCOLS}
 
 
-def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[Cell, float]:
+def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[CellKey, float]:
     """What a protocol ranks: means over seeds by data set, representation and score."""
     records: list[Record] = evidence.of(protocol.experiment, protocol.quantity, protocol.component)
     if protocol.experiment == "active_learning":

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from kuq.bench.estimates import Cell
+from kuq.bench.estimates import CellKey
 from kuq.bench.vocabulary import RANDOM, SCORES, UNIVARIATE, data_name, ordered
 from kuq.protocols.ranks import AverageRanks, average_ranks
 
@@ -36,7 +36,7 @@ class Ranking:
 
 
 def ranking(
-    values: Mapping[Cell, float],
+    values: Mapping[CellKey, float],
     *,
     higher_is_better: bool,
     representations: Sequence[str] | None = None,

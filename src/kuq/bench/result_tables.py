@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kuq.bench.estimates import Cell, Estimate, Evidence, by_cell, estimates, final_values
+from kuq.bench.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
 from kuq.bench.paper import paper_records
 from kuq.bench.records import Record
 from kuq.bench.table import Table, decimals, mark_best, significant
@@ -46,6 +46,17 @@ def result_tables(evidence: Evidence) -> list[Table]:
             paper_table="PRR for all data sets",
         ),
         _grid(
+            "test-error",
+            "Test error",
+            "Mean squared error of the mean prediction behind selective prediction, in units of "
+            "the standardised target: what the models can do at all.",
+            evidence.of("selective_prediction", "mse"),
+            (),
+            {"": Name("MSE", "MSE")},
+            significant,
+            higher_is_better=False,
+        ),
+        _grid(
             "ood-detection",
             "Out-of-distribution detection",
             "AUROC by epistemic uncertainty; higher is better.",
@@ -55,6 +66,27 @@ def result_tables(evidence: Evidence) -> list[Table]:
             decimals(4),
             higher_is_better=True,
             paper_table="AUROC for all data sets",
+        ),
+        _grid(
+            "ood-precision",
+            "Out-of-distribution detection, average precision",
+            "AUPR by epistemic uncertainty, equal numbers inside and outside; higher is better.",
+            evidence.of("ood_detection", "aupr", "epistemic"),
+            (),
+            SCORES,
+            decimals(4),
+            higher_is_better=True,
+        ),
+        _grid(
+            "ood-false-alarms",
+            "Out-of-distribution detection, false alarms",
+            "Share of inside cases that are flagged when 95 % of the outside ones are; lower is "
+            "better.",
+            evidence.of("ood_detection", "fpr95", "epistemic"),
+            (),
+            SCORES,
+            decimals(4),
+            higher_is_better=False,
         ),
         _grid(
             "active-learning",
@@ -87,7 +119,7 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
     for dataset in ordered({c.dataset for c in ours}, DATASETS):
         for component in ordered({c.component for c in ours}, COMPONENTS):
             for score in ordered({c.score for c in ours}, SCORES):
-                cells = [Cell(dataset, "normal", score, component, delta) for delta in deltas]
+                cells = [CellKey(dataset, "normal", score, component, delta) for delta in deltas]
                 found = [ours.get(cell) for cell in cells]
                 if not any(found):
                     continue
@@ -128,7 +160,7 @@ def _grid(
     number: Callable[[float], str],
     *,
     higher_is_better: bool,
-    paper_table: str,
+    paper_table: str = "",
 ) -> Table | None:
     """A table of data sets and representations against scores."""
     found = estimates(by_cell(ours))
@@ -139,11 +171,11 @@ def _grid(
     rows = []
     for dataset in ordered({cell.dataset for cell in found}, DATASETS):
         for method in ordered({c.representation for c in found}, REPRESENTATIONS):
-            values: list[Estimate | None] = [found.get(Cell(dataset, method, s)) for s in scores]
+            values: list[Estimate | None] = [found.get(CellKey(dataset, method, s)) for s in scores]
             if not any(values):
                 continue
             twin = data_name(dataset).paper
-            beside = [_single(theirs.get(Cell(twin, method, score))) for score in scores]
+            beside = [_single(theirs.get(CellKey(twin, method, score))) for score in scores]
             labels = (data_name(dataset).text, name_of(method, REPRESENTATIONS).text)
             row = list(zip(values, beside, strict=True))
             rows.append((labels, mark_best(row, higher_is_better)))

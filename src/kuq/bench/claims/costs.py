@@ -19,7 +19,8 @@ def _curves(
 ) -> dict[str, list[tuple[float, float]]]:
     """Mean values against x by score (geometric mean over data sets and representations)."""
     logs: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for cell, e in estimates(by_cell(case.evidence.of(experiment, quantity), along_x=True)).items():
+    table = by_cell(case.evidence.of(experiment, quantity), along_x=True, component=True)
+    for cell, e in estimates(table).items():
         if cell.x is None or e.mean <= 0:
             continue
         if representation is None or cell.representation == representation:

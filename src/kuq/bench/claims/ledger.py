@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import final
 
 from kuq.bench.claims import corruption, costs, limits, overall, propositions, rankings
@@ -36,13 +37,14 @@ class Judgement:
 def judge(evidence: Evidence, calculus: Calculus | None = None) -> list[Judgement]:
     """Test every claim of the ledger on records, and on the paper's own values."""
     ours = Case(evidence, calculus or Calculus())
-    theirs = Case(Evidence(paper_records()))
-    return [
-        Judgement(
-            claim, claim.test(ours), None if claim.kind == "proposition" else claim.test(theirs)
-        )
-        for claim in LEDGER
-    ]
+    paper = _paper_verdicts()
+    return [Judgement(claim, claim.test(ours), paper.get(claim.key)) for claim in LEDGER]
+
+
+@cache
+def _paper_verdicts() -> dict[str, Verdict]:
+    case = Case(Evidence(paper_records()))
+    return {claim.key: claim.test(case) for claim in LEDGER if claim.kind == "experiment"}
 
 
 def count(judgements: list[Judgement]) -> dict[Status, int]:

@@ -99,7 +99,10 @@ def _noise_grows_with_time(case: Case) -> Verdict:
     fields = {
         name: arrays
         for name, arrays in case.evidence.fields.items()
-        if "kuramoto" in name and "aleatoric" in arrays and arrays["aleatoric"].ndim == 2
+        if "kuramoto" in name
+        and "shifted" not in name
+        and "aleatoric" in arrays
+        and arrays["aleatoric"].ndim == 2
     }
     if not fields:
         return undecided("no predicted field of Kuramoto-Sivashinsky in this run")

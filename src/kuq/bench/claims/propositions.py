@@ -50,7 +50,7 @@ def _positive_if_any_differ(case: Case) -> Verdict:
     """Pairs that are hard to tell apart: equal means, equal means and variances, and so on."""
     smallest = {}
     for name, score in _STRICT.items():
-        laws = [
+        laws: list[list[kuq.Distribution]] = [
             [kuq.Normal(np.zeros(1), 1.0), kuq.Normal(np.zeros(1), 1.1)],
             [kuq.Normal(np.zeros(1), 1.0), kuq.Normal(np.full(1, 0.05), 1.0)],
         ]

@@ -61,7 +61,8 @@ def theoretical_influence() -> Figure:
                 axes.plot(reach, values, _DASHES[name], color=colour(name), lw=2)
             axes.set_xscale("log")
             axes.set_yscale("symlog", linthresh=0.1)
-            axes.set(xlabel=label, ylabel=f"influence on {part} unc.")
+            axes.set(xlabel=label, ylabel=f"influence on {part[0].upper()}U")
+            axes.set_ylim(bottom=-1.0)
     return Figure(
         "influence",
         "Influence of one member",

@@ -8,7 +8,16 @@ from collections.abc import Iterable
 import numpy as np
 
 from kuq.bench.estimates import Evidence, by_cell, estimates
-from kuq.bench.figures.drawing import INK, Figure, Panel, colour, drawing, mark, thinned
+from kuq.bench.figures.drawing import (
+    INK,
+    Figure,
+    Panel,
+    colour,
+    drawing,
+    mark,
+    printable,
+    thinned,
+)
 from kuq.bench.paper import paper_records
 from kuq.bench.records import Record
 from kuq.bench.result_tables import SETTINGS
@@ -44,9 +53,21 @@ def _cells(records: Iterable[Record]) -> list[tuple[str, str]]:
     ]
 
 
+def _parts(records: Iterable[Record]) -> list[tuple[str, str, str]]:
+    """The triples of data set, representation and component that occur."""
+    records = list(records)
+    found = {(r.dataset, r.representation, r.component) for r in records}
+    return [
+        (dataset, method, component)
+        for dataset, method in _cells(records)
+        for component in ordered({c for *_, c in found}, COMPONENTS)
+        if (dataset, method, component) in found
+    ]
+
+
 def _title(dataset: str, method: str) -> str:
     name = data_name(dataset).text.replace(" (synthetic stand-in)", " (synthetic)")
-    return f"{name}, {name_of(method, REPRESENTATIONS).text}"
+    return printable(f"{name}, {name_of(method, REPRESENTATIONS).text}")
 
 
 def _mean_curves(records: Iterable[Record]) -> dict[tuple[str, str, str], Curve]:
@@ -130,7 +151,7 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         )
                     axes.set_yscale("log")
                     axes.set(
-                        title=f"{data_name(dataset).text}, {component}",
+                        title=printable(f"{data_name(dataset).text}, {component}"),
                         xlabel="δ",
                         ylabel="MAPE in %",
                     )
@@ -194,33 +215,39 @@ def active_learning(evidence: Evidence) -> Figure | None:
 def _scaling(
     evidence: Evidence,
     experiment: str,
-    sides: tuple[tuple[str, str, float | None], ...],
-    ylabel: str,
+    sides: tuple[tuple[str, str, float | None, str], ...],
     title: str,
     caption: str,
 ) -> Figure | None:
     """Log-log curves against M and N, with a line of the expected slope."""
     panels: list[Panel] = []
     scores: set[str] = set()
-    for quantity, xlabel, slope in sides:
+    for quantity, xlabel, slope, ylabel in sides:
         records = evidence.of(experiment, quantity)
-        for dataset, method in _cells(records):
-            curves = _mean_curves(
-                r for r in records if (r.dataset, r.representation) == (dataset, method)
-            )
-            curves = {k: [p for p in c if p[0] > 0 and p[1] > 0] for k, c in curves.items()}
-            with drawing(f"{experiment}-{quantity}-{dataset}-{method}", panels) as axes:
-                for (_, _, score), points in curves.items():
+        for dataset, method, component in _parts(records):
+            part = [
+                r
+                for r in records
+                if (r.dataset, r.representation, r.component) == (dataset, method, component)
+            ]
+            curves = {
+                score: [(x, abs(y)) for x, y in curve if x > 0 and y != 0]
+                for (_, _, score), curve in _mean_curves(part).items()
+            }
+            name = f"{experiment}-{quantity}-{dataset}-{method}-{component}"
+            with drawing(name, panels) as axes:
+                for score, points in curves.items():
                     if points:
                         scores.add(score)
                         axes.loglog(
                             *zip(*points, strict=True), color=colour(score), marker=mark(score)
                         )
-                longest = max(curves.values(), key=len, default=[])
+                longest = max(curves.values(), key=lambda c: c[-1][1] if c else 0.0, default=[])
                 if slope is not None and len(longest) > 1:
                     (x0, y0), (x1, _) = longest[0], longest[-1]
                     axes.loglog([x0, x1], [y0, y0 * (x1 / x0) ** slope], color=INK, lw=1, ls="--")
-                axes.set(title=_title(dataset, method), xlabel=xlabel, ylabel=ylabel)
+                head = _title(dataset, method) + (f", {component}" if component else "")
+                axes.set(title=printable(head), xlabel=xlabel, ylabel=ylabel)
     if not panels:
         return None
     return Figure(experiment, title, caption, tuple(panels), _legend(scores))
@@ -231,8 +258,10 @@ def runtime(evidence: Evidence) -> Figure | None:
     return _scaling(
         evidence,
         "runtime",
-        (("seconds_members", "members M", None), ("seconds_samples", "draws N", 2.0)),
-        "seconds",
+        (
+            ("seconds_members", "members M", None, "CPU seconds"),
+            ("seconds_samples", "draws N", 2.0, "CPU seconds"),
+        ),
         "Runtime",
         "Time of one decomposition against the number of members and of draws. Dashed: slope 2, "
         "the paper's cost of kernel scores in the number of draws.",
@@ -245,12 +274,11 @@ def approximation(evidence: Evidence) -> Figure | None:
         evidence,
         "approximation",
         (
-            ("error_members", "members M", -0.5),
-            ("error_samples", "draws N", -0.5),
-            ("bias_members", "members M", -1.0),
+            ("error_members", "members M", -0.5, "relative error"),
+            ("error_samples", "draws N", -0.5, "relative error"),
+            ("bias_members", "members M", -1.0, "|relative bias|"),
         ),
-        "relative error",
         "Approximation error",
-        "Error of finite ensembles and samples, and bias of the uncorrected estimator (V-statistic) "
-        "against the number of members. Dashed: slopes −½ and −1.",
+        "Error of finite ensembles and samples, and bias of the uncorrected estimator "
+        "(V-statistic) against the number of members. Dashed: slopes −½ and −1.",
     )

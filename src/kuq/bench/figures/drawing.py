@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from kuq.errors import KuqError
 
@@ -95,8 +97,17 @@ def _place(score: str) -> int:
 
 
 @contextmanager
-def drawing(name: str, into: list[Panel], size: tuple[float, float] = (3.7, 2.8)) -> Iterator[Axes]:
-    """Axes to draw on; afterwards the drawing is added to a list of panels."""
+def drawing(
+    name: str,
+    into: list[Panel],
+    size: tuple[float, float] = (3.7, 2.8),
+    *,
+    with_bar: bool = False,
+) -> Iterator[Axes]:
+    """Axes to draw on; afterwards the drawing is added to a list of panels.
+
+    Margins are fixed, which takes half the time, unless room for a colour bar has to be found.
+    """
     try:
         import matplotlib
         from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -105,11 +116,17 @@ def drawing(name: str, into: list[Panel], size: tuple[float, float] = (3.7, 2.8)
         raise KuqError(
             'the figures of a report need matplotlib: pip install "kuq[plot]"'
         ) from error
-    with matplotlib.rc_context({"backend": "svg", **_STYLE}):
-        canvas = Canvas(figsize=size, layout="constrained")
+    style: Any = {"backend": "svg", **_STYLE}
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        # Names may have letters that the measuring font lacks; the page shows them all the same.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        canvas = Canvas(figsize=size, layout="constrained" if with_bar else None)
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
+        if not with_bar:
+            canvas.subplots_adjust(left=0.19, right=0.97, bottom=0.19, top=0.89)
         yield axes
+        _plain_powers(axes)
         buffer = io.StringIO()
         canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     into.append(Panel(name, _embedded(buffer.getvalue(), name)))
@@ -146,3 +163,38 @@ def thinned(points: list[tuple[float, float]], most: int = 60) -> list[tuple[flo
         return points
     step = (len(points) - 1) / (most - 1)
     return [points[round(i * step)] for i in range(most)]
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which neither SVG nor HTML may hold."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _plain_powers(axes: Axes) -> None:
+    """Logarithmic axes with labels as plain text: 1, 2, 5 over few decades, powers over many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        scale = axis.get_scale()
+        if scale not in ("log", "symlog"):
+            continue
+        few = scale == "log" and math.log10(ends[1] / ends[0]) < 2
+        if few:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(_short if few else _power))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _short(value: float, place: object = None) -> str:
+    return f"{value:g}"
+
+
+def _power(value: float, place: object = None) -> str:
+    """10³ for 1000, −10³ for −1000."""
+    if value == 0:
+        return "0"
+    exponent = math.log10(abs(value))
+    if abs(exponent - round(exponent)) > 1e-6:
+        return f"{value:g}"
+    digits = str(round(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return ("−" if value < 0 else "") + "10" + digits

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kuq.bench.estimates import Evidence
 from kuq.bench.figures.drawing import INK, Figure, Panel, drawing
+from kuq.bench.vocabulary import DATASETS, REPRESENTATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,9 @@ def maps(evidence: Evidence) -> list[Figure]:
             limits = _limits(arrays)
             for part in _PARTS:
                 if part in arrays and arrays[part].ndim == 2:
-                    with drawing(f"field-{name}-{part}", panels, size=(3.5, 2.8)) as axes:
+                    with drawing(
+                        f"field-{name}-{part}", panels, size=(3.5, 2.8), with_bar=True
+                    ) as axes:
                         _map(axes, arrays[part], part, limits if part in _PARTS[:2] else None)
         elif any(len(shape) == 1 for shape in shapes):
             _profiles(name, arrays, panels)
@@ -40,13 +43,24 @@ def maps(evidence: Evidence) -> list[Figure]:
             figures.append(
                 Figure(
                     f"field-{name}",
-                    f"Field: {name}",
+                    _title(name),
                     "One prediction with its aleatoric and epistemic uncertainty, pointwise."
                     + synthetic,
                     tuple(panels),
                 )
             )
     return figures
+
+
+def _title(name: str) -> str:
+    """Files are named DATASET-REPRESENTATION, with -shifted for data out of distribution."""
+    plain, shifted = name.removesuffix("-shifted"), name.endswith("-shifted")
+    for dataset in sorted(DATASETS, key=len, reverse=True):
+        method = plain.removeprefix(f"{dataset}-")
+        if method in REPRESENTATIONS and plain != method:
+            plain = f"{DATASETS[dataset].text}, {REPRESENTATIONS[method].text}"
+            break
+    return f"{plain}, out of distribution" if shifted else plain
 
 
 def _limits(arrays: Arrays) -> tuple[float, float]:
@@ -75,7 +89,7 @@ def _map(
     axes.grid(False)
     axes.set_title(title)
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.9)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
 
 
 def _profiles(name: str, arrays: Arrays, panels: list[Panel]) -> None:
