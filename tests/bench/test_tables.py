@@ -246,3 +246,14 @@ def test_the_papers_own_values_give_its_own_table():
 
 def test_formats_are_all_tested():
     assert set(FORMATS) == {"html", "md", "csv", "tex"}
+
+
+def test_differences_of_ranks_are_tested_among_scores_that_every_case_has():
+    [table] = [t for t in TABLES.values() if t.name == "ranks-active-learning"]
+    values = {}
+    for r in final_values(r for r in RECORDS if r.experiment == "active_learning"):
+        values.setdefault((r.dataset, r.representation), {}).setdefault(r.score, []).append(r.value)
+    scores = ("squared", "crps", "gaussian", "random")
+    matrix = [[np.mean(case[s]) for s in scores] for case in values.values()]
+    p = stats.friedmanchisquare(*np.transpose(matrix)).pvalue
+    assert f"(SE, CRPS, Gaussian, random): Friedman's test p = {p:.2g}" in table.notes[0]
