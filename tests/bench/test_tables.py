@@ -228,6 +228,14 @@ def test_own_data_sets_and_scores_have_their_place():
     assert rank_tables(Evidence(own))[0].rows[0][0] == ("my-model",)
 
 
+def test_ranks_of_one_data_set_have_no_interval():
+    records = [r for r in RECORDS if r.dataset == "yacht"]
+    table = next(t for t in rank_tables(Evidence(records)) if t.name == "ranks-active-learning")
+    known = [e.ours for _, entries in table.rows for e in entries if e.ours is not None]
+    assert known
+    assert all(math.isnan(ours.low) and ours.seeds == 1 for ours in known)
+
+
 def test_nothing_gives_no_table():
     assert result_tables(Evidence([])) == []
     assert rank_tables(Evidence([])) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -101,6 +102,8 @@ def _entries(
             place = part.scores.index(score)
             mean = float(part.result.average[place])
             low, high = (float(end) for end in part.result.interval[place])
+            if part.datasets < 2:  # there is nothing to redraw
+                low = high = math.nan
             ours = None if np.isnan(mean) else Estimate(mean, low, high, part.datasets)
         row.append((ours, paper.get(score)))
     return mark_best(row, False)
