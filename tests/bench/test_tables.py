@@ -12,6 +12,7 @@ from scipy import stats
 from study_records import study
 
 from kuq.bench.estimates import Evidence, estimate, final_values
+from kuq.bench.figures import curves
 from kuq.bench.paper import paper_records
 from kuq.bench.rank_tables import rank_tables
 from kuq.bench.records import Record
@@ -318,3 +319,19 @@ def test_settings_of_robustness_are_told_in_words():
         "Robustness, 25 members, own",
         "Robustness, 3 members, own",
     ]
+
+
+def test_curves_do_not_spoil_single_numbers():
+    """An AUROC along a curve (less training) is drawn, and stays out of tables and ranks."""
+    plain = [r for r in RECORDS if r.experiment == "ood_detection"]
+    curve = [
+        Record("ood_detection", "burgers", "sampler", 0, "auroc", 0.1 * x, score, "epistemic", x)
+        for score in ("crps", "squared")
+        for x in (1.0, 2.0, 3.0)
+    ]
+    for make in (result_tables, rank_tables):
+        both = [to_csv(table) for table in make(Evidence([*plain, *curve]))]
+        assert both == [to_csv(table) for table in make(Evidence(plain))]
+    assert curves.training(Evidence(plain)) is None
+    [panel] = curves.training(Evidence(curve)).panels
+    assert panel.name == "training-burgers-sampler"

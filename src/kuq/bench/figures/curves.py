@@ -214,6 +214,29 @@ def active_learning(evidence: Evidence) -> Figure | None:
     )
 
 
+def training(evidence: Evidence) -> Figure | None:
+    """AUROC against the amount of training, from records of the AUROC along a curve."""
+    records = [r for r in evidence.of("ood_detection", "auroc", "epistemic") if r.x is not None]
+    if not records:
+        return None
+    curves = _mean_curves(records)
+    panels: list[Panel] = []
+    for dataset, method in _cells(records):
+        with drawing(f"training-{dataset}-{method}", panels) as axes:
+            for score in ordered({s for d, m, s in curves if (d, m) == (dataset, method)}, _NAMES):
+                points = curves[dataset, method, score]
+                axes.plot(*zip(*points, strict=True), color=colour(score), marker=mark(score))
+            axes.set(title=_title(dataset, method), xlabel="training", ylabel="AUROC")
+    return Figure(
+        "training",
+        "What more training gives",
+        "AUROC of out-of-distribution detection by epistemic uncertainty against the amount of "
+        "training.",
+        tuple(panels),
+        _legend(r.score for r in records),
+    )
+
+
 def _scaling(
     evidence: Evidence,
     experiment: str,
