@@ -325,7 +325,8 @@ def test_curves_do_not_spoil_single_numbers():
     """An AUROC along a curve (less training) is drawn, and stays out of tables and ranks."""
     plain = [r for r in RECORDS if r.experiment == "ood_detection"]
     curve = [
-        Record("ood_detection", "burgers", "sampler", 0, "auroc", 0.1 * x, score, "epistemic", x)
+        Record("ood_detection", "burgers", "sampler", 0, quantity, 0.1 * x, score, "epistemic", x)
+        for quantity in ("auroc", "auroc_training")
         for score in ("crps", "squared")
         for x in (1.0, 2.0, 3.0)
     ]
