@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -11,9 +12,8 @@ import numpy as np
 from kuq.bench.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
 from kuq.bench.paper import paper_ranks
 from kuq.bench.ranking import Ranking, ranking
-from kuq.bench.records import Record
 from kuq.bench.table import Entry, Table, decimals, mark_best
-from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of, ordered
+from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, Name, name_of, ordered
 
 
 @final
@@ -39,9 +39,9 @@ PROTOCOL = {protocol.experiment: protocol for protocol in PROTOCOLS}
 
 def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[CellKey, float]:
     """What a protocol ranks: means over seeds by data set, representation and score."""
-    records: list[Record] = evidence.of(protocol.experiment, protocol.quantity, protocol.component)
-    if protocol.experiment == "active_learning":
-        records = final_values(records)
+    of = (protocol.experiment, protocol.quantity, protocol.component)
+    learning = protocol.experiment == "active_learning"
+    records = final_values(evidence.of(*of)) if learning else evidence.single(*of)
     return {cell: value.mean for cell, value in estimates(by_cell(records)).items()}
 
 
@@ -101,18 +101,22 @@ def _entries(
             place = part.scores.index(score)
             mean = float(part.result.average[place])
             low, high = (float(end) for end in part.result.interval[place])
+            if part.datasets < 2:  # there is nothing to redraw
+                low = high = math.nan
             ours = None if np.isnan(mean) else Estimate(mean, low, high, part.datasets)
         row.append((ours, paper.get(score)))
     return mark_best(row, False)
 
 
-def _significance(total: Ranking, names: Mapping[str, object]) -> str:
-    result = total.result
+def _significance(total: Ranking, names: dict[str, Name]) -> str:
     text = f"{len(total.cases)} cases from {total.datasets} data sets."
-    if np.isnan(result.friedman_p):
-        return f"{text} Too few cases have every score for a test of differences."
+    common = total.among_common()
+    if common is None or np.isnan(common[1].friedman_p):
+        return f"{text} Too few for a test of differences."
+    scores, result = common
+    listed = ", ".join(name_of(score, names).text for score in scores)
     return (
-        f"{text} Friedman's test on the {result.complete} cases with every score: "
-        f"p = {result.friedman_p:.2g}; critical difference of average ranks at 5 % (Nemenyi): "
+        f"{text} Among the scores that every case has ({listed}): Friedman's test "
+        f"p = {result.friedman_p:.2g}; critical difference of average ranks at 5 % (Nemenyi) "
         f"{result.critical_difference:.2f}."
     )

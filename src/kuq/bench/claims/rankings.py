@@ -17,7 +17,7 @@ from kuq.bench.claims.rank_tests import (
     rank_verdict,
 )
 from kuq.bench.estimates import by_cell, estimates
-from kuq.bench.vocabulary import REPRESENTATIONS, name_of
+from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
 
 SELECTIVE, OOD, ACTIVE = "selective_prediction", "ood_detection", "active_learning"
 
@@ -63,7 +63,7 @@ def _se_competitive(ranks: Averages) -> bool:
 
 
 def _better_than_random(case: Case) -> Verdict:
-    records = case.evidence.of(SELECTIVE, "prr", "total")
+    records = case.evidence.single(SELECTIVE, "prr", "total")
     values = [e.mean for e in estimates(by_cell(records)).values()]
     if len(values) < 10:
         return undecided(f"{len(values)} results of selective prediction; at least 10 are needed")
@@ -72,7 +72,7 @@ def _better_than_random(case: Case) -> Verdict:
 
 
 def _near_ceiling(case: Case) -> Verdict:
-    records = case.evidence.of(OOD, "auroc", "epistemic")
+    records = case.evidence.single(OOD, "auroc", "epistemic")
     values = [e.mean for e in estimates(by_cell(records)).values()]
     if len(values) < 8:
         return undecided(f"{len(values)} results of OOD detection; at least 8 are needed")
@@ -82,7 +82,7 @@ def _near_ceiling(case: Case) -> Verdict:
 
 def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
     def test(case: Case) -> Verdict:
-        records = case.evidence.of(OOD, "auroc", "epistemic")
+        records = case.evidence.single(OOD, "auroc", "epistemic")
         found = {
             c.score: e.mean
             for c, e in estimates(by_cell(records)).items()
@@ -90,7 +90,7 @@ def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
         }
         if not found:
             return undecided("not in this run")
-        text = ", ".join(f"{score} {value:.4f}" for score, value in found.items())
+        text = ", ".join(f"{name_of(s, SCORES).text} {value:.4f}" for s, value in found.items())
         return decided(min(found.values()) >= least_auroc, f"AUROC: {text}")
 
     return test
@@ -113,7 +113,8 @@ def _significantly_best(case: Case) -> Verdict:
         if s not in ("gaussian", "energy")
     }
     known = {s: value for s, value in p.items() if np.isfinite(value)}
-    text = ", ".join(f"{s} p = {value:.2g}" for s, value in known.items())
+    names = {**SCORES, **RANDOM}
+    text = ", ".join(f"{name_of(s, names).text} p = {value:.2g}" for s, value in known.items())
     text = f"signed-rank tests against the Gaussian kernel, Holm-corrected: {text}"
     if len(known) < 3 or found.datasets < 5:
         return undecided(f"{text}; too few data sets or scores")

@@ -20,7 +20,7 @@ from kuq.bench.figures.drawing import (
 )
 from kuq.bench.paper import paper_records
 from kuq.bench.records import Record
-from kuq.bench.result_tables import SETTINGS
+from kuq.bench.result_tables import is_of_the_paper, robustness_settings, setting_name
 from kuq.bench.vocabulary import (
     COMPONENTS,
     DATASETS,
@@ -120,8 +120,7 @@ def robustness(evidence: Evidence) -> list[Figure]:
     """MAPE against δ, one figure per setting, the paper's values as open marks."""
     paper = Evidence(paper_records())
     figures = []
-    found = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
-    for quantity in ordered(found, SETTINGS):
+    for quantity in robustness_settings(evidence):
         records = evidence.of("robustness", quantity)
         panels: list[Panel] = []
         for dataset in ordered({r.dataset for r in records}, DATASETS):
@@ -139,7 +138,9 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         axes.plot(
                             *zip(*points, strict=True), color=colour(score), marker=mark(score)
                         )
-                    for (_, _, score), points in theirs.items() if "M5" not in quantity else ():
+                    for (_, _, score), points in (
+                        theirs.items() if is_of_the_paper(quantity) else ()
+                    ):
                         axes.plot(
                             *zip(*points, strict=True),
                             ls=":",
@@ -155,11 +156,12 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         xlabel="δ",
                         ylabel="MAPE in %",
                     )
-        beside = "" if "M5" in quantity else " Dotted with open marks: the paper's values."
+        dotted = " Dotted with open marks: the paper's values."
+        beside = dotted if is_of_the_paper(quantity) else ""
         figures.append(
             Figure(
                 quantity.replace("mape", "robustness").replace("_", "-"),
-                f"Robustness, {SETTINGS.get(quantity, quantity)}",
+                f"Robustness, {setting_name(quantity)}",
                 "Change of uncertainty by one corrupted member against the noise δ of its "
                 f"training targets.{beside}",
                 tuple(panels),
@@ -207,6 +209,30 @@ def active_learning(evidence: Evidence) -> Figure | None:
         "Active learning",
         "Test error against the number of labels: mean over seeds, with one standard deviation "
         "shaded. Dotted: random acquisition.",
+        tuple(panels),
+        _legend(r.score for r in records),
+    )
+
+
+def training(evidence: Evidence) -> Figure | None:
+    """AUROC against the amount of training."""
+    records = evidence.of("ood_detection", "auroc_training", "epistemic")
+    records = [r for r in records if r.x is not None]
+    if not records:
+        return None
+    curves = _mean_curves(records)
+    panels: list[Panel] = []
+    for dataset, method in _cells(records):
+        with drawing(f"training-{dataset}-{method}", panels) as axes:
+            for score in ordered({s for d, m, s in curves if (d, m) == (dataset, method)}, _NAMES):
+                points = curves[dataset, method, score]
+                axes.plot(*zip(*points, strict=True), color=colour(score), marker=mark(score))
+            axes.set(title=_title(dataset, method), xlabel="epochs", ylabel="AUROC")
+    return Figure(
+        "training",
+        "What more training gives",
+        "AUROC of out-of-distribution detection by epistemic uncertainty against the length of "
+        "training, in epochs.",
         tuple(panels),
         _legend(r.score for r in records),
     )

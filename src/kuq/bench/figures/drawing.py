@@ -43,6 +43,7 @@ _STYLE = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.0,
+    "axes.formatter.limits": (-2, 4),
     "svg.fonttype": "none",
     "svg.hashsalt": "kuq",
     "text.parse_math": False,
@@ -124,7 +125,7 @@ def drawing(
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
         if not with_bar:
-            canvas.subplots_adjust(left=0.19, right=0.97, bottom=0.19, top=0.89)
+            canvas.subplots_adjust(left=0.165, right=0.975, bottom=0.17, top=0.9)
         yield axes
         _plain_powers(axes)
         buffer = io.StringIO()
@@ -133,18 +134,22 @@ def drawing(
 
 
 def _embedded(svg: str, name: str) -> str:
-    """SVG for a page: no prologue, ids of its own, ink in the colour of the text around it."""
+    """SVG for a page: small, with ids of its own, ink in the colour of the text around it."""
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
     prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
-    svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
-    svg = re.sub(r"font: ([^;\"]*)'DejaVu Sans'[^;\"]*", r"font: \1system-ui, sans-serif", svg)
+    svg = re.sub(r'( id="|url\(#|href="#)', rf"\1{prefix}-", svg)
+    svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
+    # Hundredths of a point are enough.
+    svg = re.sub(r' (d|x|y)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg)
     head, body = svg.split(">", 1)
     head = re.sub(r' (width|height)="[^"]*"', "", head)
-    return (head + ' role="img">' + body).replace(INK, "currentColor").strip()
+    head += ' role="img" font-family="system-ui, sans-serif">'
+    return (head + body).replace(INK, "currentColor").strip()
 
 
 def standalone(panel: Panel) -> str:
@@ -172,15 +177,17 @@ def printable(text: str) -> str:
 
 def _plain_powers(axes: Axes) -> None:
     """Logarithmic axes with labels as plain text: 1, 2, 5 over few decades, powers over many."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         scale = axis.get_scale()
         if scale not in ("log", "symlog"):
             continue
-        few = scale == "log" and math.log10(ends[1] / ends[0]) < 2
+        decades = math.log10(ends[1] / ends[0]) if scale == "log" else math.inf
+        few = decades < 2
         if few:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            ticks = LogLocator(subs=(1.0, 2.0, 5.0)) if decades > 0.8 else MaxNLocator(4)
+            axis.set_major_locator(ticks)
         axis.set_major_formatter(FuncFormatter(_short if few else _power))
         axis.set_minor_formatter(NullFormatter())
 
