@@ -5,6 +5,7 @@ from types import ModuleType as _ModuleType
 
 from kuq._array import checks
 from kuq._compiled import compiled
+from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -83,6 +84,7 @@ __all__ = [
     "SquaredError",
     "StudentT",
     "Uncertainty",
+    "as_distribution",
     "checks",
     "compiled",
     "decompose",
