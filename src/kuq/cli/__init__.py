@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import kuq
-from kuq.cli import demo, kernels
+from kuq.cli import decompose, demo, kernels
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
-COMMANDS: dict[str, ModuleType] = {"demo": demo, "kernels": kernels}
+COMMANDS: dict[str, ModuleType] = {"decompose": decompose, "demo": demo, "kernels": kernels}
 
 _EXAMPLES = """\
 examples:
   kuq demo                            a small ensemble under every score, with a figure
   kuq kernels --need robust           which score fits a need, and why
+  kuq decompose predictions.npz       total, aleatoric and epistemic uncertainty of a file
 
 Help on a command: kuq COMMAND --help
 """
