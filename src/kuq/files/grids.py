@@ -1,4 +1,4 @@
-"""Predictions in ``.nc`` and ``.zarr``: named dimensions, piece by piece, larger than memory too."""
+"""Predictions in ``.nc`` and ``.zarr``: named dimensions, read piece by piece."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kuq.distributions.base import Prediction
 from kuq.errors import KuqError, ParameterError
 from kuq.files.atomic import replacing
-from kuq.files.decompose import PARTS, DecomposedFile, Layout
+from kuq.files.decompose import DecomposedFile, Layout
 from kuq.files.roles import find_law, is_variance
 from kuq.files.stored import Progress
 from kuq.kernels.base import Score
-from kuq.result import Uncertainty
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Bytes of a variable in one piece, pieces at once, and scratch memory of each.
 _PIECE, _WORKERS, _SCRATCH = 2**24, 4, 2**25
-#: Values of a component, and numbers of a prediction, that are brought into memory for a report.
-_MOST_VALUES, _MOST_NUMBERS = 2**24, 2**23
 
 
 def decompose_grid(
@@ -41,9 +37,9 @@ def decompose_grid(
     """Decompose a NetCDF file or Zarr store into another, without loading it as a whole."""
     try:
         import dask
-        import xarray as xr
     except ImportError:
         raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
+    from kuq.files.grid_result import read_result
     from kuq.xarray.call import Settings, prepared, with_members
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.layout import Dimensions
@@ -55,8 +51,8 @@ def decompose_grid(
         "seed": options["seed"],
         "max_memory": _SCRATCH,
     }
-    with _opened(path, xr) as dataset:
-        data, weights = _prediction(dataset, layout, xr)
+    with opened(path) as dataset:
+        data, weights = prediction_in(dataset, layout)
         if weights is not None:
             settings["member_weights"] = weights
         event = tuple(layout.event)
@@ -64,13 +60,16 @@ def decompose_grid(
         data = _in_pieces(data, prepared([data], score, dims, None, settings))
         call = prepared([data], score, dims, None, settings)
         u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
-        with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _Tasks(progress):
+        with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _telling(progress):
             _write(u, out)
-    return _result(path, out, call, u, layout, options, xr)
+        about = {**u.attrs, "units": u["total"].attrs["units"]}
+    return read_result(path, out, call, about, layout, options)
 
 
-def _opened(path: Path, xr: Any) -> Any:
+def opened(path: Path) -> Any:
     """A dataset whose values are read only when they are needed, without the graph of Dask."""
+    import xarray as xr
+
     if not path.is_dir() and path.stat().st_size == 0:
         raise ParameterError(f"{path} is empty")
     try:
@@ -82,8 +81,10 @@ def _opened(path: Path, xr: Any) -> Any:
         raise ParameterError(f"{path} cannot be read as a grid: {text}") from None
 
 
-def _prediction(dataset: xr.Dataset, layout: Layout, xr: Any) -> tuple[Any, np.ndarray | None]:
+def prediction_in(dataset: xr.Dataset, layout: Layout) -> tuple[Any, np.ndarray | None]:
     """A DataArray of draws or points, or a Dataset of parameters by kuq's names; weights."""
+    import xarray as xr
+
     names = [str(name) for name in dataset.data_vars]
     if len(names) == 1 and not layout.names.given():
         return dataset[names[0]], None
@@ -132,33 +133,21 @@ def _piece(size: int, stored: int, room: int) -> int:
     return room // stored * stored if stored <= room else room
 
 
-def _tasks_class() -> Any:
+def _telling(progress: Progress | None) -> Any:
+    """While it is entered, tells how many tasks of Dask are done."""
     from dask.callbacks import Callback
 
-    return Callback
+    counts = {"done": 0, "total": 0}
 
+    def start(graph: Any, state: Any) -> None:
+        counts["total"] += len(state["ready"]) + len(state["waiting"])
 
-class _Tasks:
-    """Tells how many tasks of Dask are done, while it is entered."""
+    def finished(*about: Any) -> None:
+        counts["done"] += 1
+        if progress is not None:
+            progress(counts["done"], counts["total"])
 
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._done = self._total = 0
-        self._callback = _tasks_class()(start_state=self._start, posttask=self._finished)
-
-    def _start(self, graph: Any, state: Any) -> None:
-        self._total = len(state["ready"]) + len(state["waiting"])
-
-    def _finished(self, key: Any, result: Any, graph: Any, state: Any, worker: Any) -> None:
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-    def __enter__(self) -> None:
-        self._callback.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._callback.__exit__(*error)
+    return Callback(start_state=start, posttask=finished)
 
 
 def _write(u: xr.Dataset, out: Path) -> None:
@@ -172,45 +161,3 @@ def _write(u: xr.Dataset, out: Path) -> None:
             raise
         except (ValueError, RuntimeError, TypeError) as error:
             raise ParameterError(f"{out} cannot be written: {error}") from None
-
-
-def _result(
-    path: Path,
-    out: Path,
-    call: Call,
-    u: xr.Dataset,
-    layout: Layout,
-    options: dict[str, Any],
-    xr: Any,
-) -> DecomposedFile:
-    """The components as they were written, thinned if they are very many."""
-    with _opened(out, xr) as written:
-        steps = _thinning(written["total"])
-        some = written.isel({dim: slice(None, None, step) for dim, step in steps.items()}).load()
-    dims = tuple(some["total"].dims)
-    uncertainty = Uncertainty(
-        *(some[part].values for part in PARTS),
-        score=call.score,
-        estimator="pairwise",
-        unbiased=True,
-        method=str(u.attrs["method"]),
-        units=str(u["total"].attrs["units"]),
-    )
-    texts = {str(dim): _texts(some[dim].values) for dim in dims if dim in some.coords}
-    numbers = {
-        str(dim): some[dim].values
-        for dim in dims
-        if dim in some.coords and some[dim].dtype.kind in "fiu"
-    }
-    first = str(dims[0]) if dims else "input"
-    return DecomposedFile(
-        source=path,
-        out=out,
-        uncertainty=uncertainty,
-        description=_described(path, call, u, layout),
-        dims=tuple(map(str, dims)),
-        labels=texts.get(first, ()),
-        some=_Some(path, layout, call, first, steps.get(first, 1)),
-        coordinates={**texts_as_arrays(texts), **numbers},
-        options=options,
-    )
