@@ -118,6 +118,13 @@ def test_other_laws_and_names(tmp_path):
     )
 
 
+def test_stores_of_the_older_format(tmp_path):
+    DRAWS.to_dataset().to_zarr(tmp_path / "f.zarr", consolidated=False, zarr_format=2)
+    result = decompose_file(tmp_path / "f.zarr", kuq.CRPS())
+    expected = kuq.decompose(kuq.Ensemble(kuq.Samples(scalar_draws())), kuq.CRPS())
+    np.testing.assert_allclose(read_back(result.out)["total"], expected.total, rtol=1e-10)
+
+
 def test_very_many_values_are_thinned_for_the_report_only(tmp_path, monkeypatch):
     from kuq.files import grid_result
 
