@@ -83,7 +83,8 @@ def _readable(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "fiu":
         return values
     if values.dtype.kind == "M":
-        return np.datetime_as_string(values, unit="m")
+        whole_days = bool(np.all(values == values.astype("datetime64[D]")))
+        return np.datetime_as_string(values, unit="D" if whole_days else "m")
     return values.astype(str)
 
 

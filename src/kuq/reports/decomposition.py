@@ -150,7 +150,10 @@ def _least_known(result: DecomposedFile) -> Iterator[str]:
     bars = bars and all(bool(np.all(v.ravel()[order] >= -0.02 * largest)) for v in parts.values())
     heading = escape(", ".join(result.dims[: parts["total"].ndim]))
     yield "<h2>The inputs that the model knows least about</h2>"
-    key = "<span class='key aleatoric'></span>aleatoric<span class='key epistemic'></span>epistemic"
+    key = "".join(
+        f"<span class='keys'><span class='key {part}'></span>{part}</span> "
+        for part in ("aleatoric", "epistemic")
+    )
     yield (
         "<p>Sorted by epistemic uncertainty: where the members disagree most. These are the inputs "
         f"to look at, or to label, first.{escape(over)}{key if bars else ''}</p>"
@@ -205,7 +208,7 @@ def _looked_at(result: DecomposedFile) -> np.ndarray:
 def _maps(result: DecomposedFile) -> Iterator[str]:
     u = result.uncertainty
     grids = {part: np.asarray(u[part], dtype=float) for part in ("aleatoric", "epistemic")}
-    where = "Mean over all other axes."
+    where = _axes_of_maps(result)
     if min(grids["epistemic"].shape[-2:], default=0) < 4 or grids["epistemic"].ndim < 2:
         some = result.some(_looked_at(result))
         if len(some.event_shape) != 2 or min(some.event_shape) < 4:
@@ -223,6 +226,13 @@ def _maps(result: DecomposedFile) -> Iterator[str]:
         mean = _thinned(_upright(result, mean))
         yield figure(figures.grid_map(mean, f"map of {part}", u.units), part.capitalize())
     yield "</div>"
+
+
+def _axes_of_maps(result: DecomposedFile) -> str:
+    *others, rows, columns = ("", "", *result.dims)
+    others = [dim for dim in others if dim]
+    mean = f"Mean over {', '.join(others)}. " if others else ""
+    return f"{mean}Rows are {rows}, columns {columns}."
 
 
 def _base(score: object) -> Kernel:
