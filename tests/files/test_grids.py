@@ -118,6 +118,25 @@ def test_other_laws_and_names(tmp_path):
     )
 
 
+@pytest.mark.parametrize("event", [(), ("lat", "lon")])
+def test_north_is_up_on_maps(tmp_path, monkeypatch, event):
+    from kuq.reports import figures
+
+    drawn = {}
+    monkeypatch.setattr(
+        figures, "grid_map", lambda values, title, unit: str(drawn.update({title: values}))
+    )
+    north = DRAWS.where(DRAWS["lat"] < 40, 10 * DRAWS)
+    result = decompose_file(
+        save(north, tmp_path / "f.nc"), kuq.CRPS() if not event else kuq.Energy(),
+        layout=Layout(event=event),
+    )  # fmt: skip
+    decomposition_report(result)
+    aleatoric = drawn["map of aleatoric"]
+    assert aleatoric.shape == (LAT, LON)
+    assert aleatoric[0].mean() > 3 * aleatoric[1:].mean()
+
+
 def test_stores_of_the_older_format(tmp_path):
     DRAWS.to_dataset().to_zarr(tmp_path / "f.zarr", consolidated=False, zarr_format=2)
     result = decompose_file(tmp_path / "f.zarr", kuq.CRPS())

@@ -52,6 +52,8 @@ class DecomposedFile:
     #: Some inputs by their positions along the first axis, to look at members and maps.
     some: Callable[[np.ndarray], Prediction]
     coordinates: dict[str, np.ndarray] = field(default_factory=dict)
+    #: The names of the dimensions of one outcome, where they have names.
+    event_dims: tuple[str, ...] = ()
     #: How the numbers were computed, for further calls on ``some``.
     options: dict[str, Any] = field(default_factory=dict)
 

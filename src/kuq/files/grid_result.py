@@ -49,7 +49,10 @@ def read_result(
         method=str(about["method"]),
         units="dimensionless" if about["units"] == "1" else str(about["units"]),
     )
+    known = next(iter(call.operands[0].variables.values())).coords
+    inside = [dim for dim in layout.event if dim in known]
     coordinates = {dim: _readable(some[dim].values) for dim in dims if dim in some.coords}
+    coordinates |= {dim: _readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
     looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1)
     return DecomposedFile(
@@ -61,6 +64,7 @@ def read_result(
         labels=tuple(_label(v) for v in coordinates.get(first, ())) if first else (),
         some=looked_at,
         coordinates=coordinates,
+        event_dims=layout.event,
         options=options,
     )
 
