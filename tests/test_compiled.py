@@ -406,7 +406,8 @@ def test_overlap_hands_on_nan(nodes, place, rng):
 # Samples ------------------------------------------------------------------------------------------
 
 
-def generic_series(values, omega, coefficients, v, w):
+def generic_series(values, centre, omega, coefficients, v, w):
+    values = values - centre[:, None]
     if v is None:
         v = np.full(values.shape, 1 / values.shape[-1])
     k = np.arange(len(coefficients))[:, None, None, None]
@@ -419,16 +420,27 @@ def generic_series(values, omega, coefficients, v, w):
 
 @pytest.mark.parametrize(
     ("members", "n", "count", "length"),
-    [(1, 2, 3, 1), (3, 5, 300, 12), (10, 7, 33, 60), (2, 3, 1, 4), (4, 70, 9, 12), (2, 65, 19, 1)],
+    [
+        *[
+            (1, 2, 3, 1),
+            (3, 5, 300, 12),
+            (10, 7, 33, 60),
+            (2, 3, 1, 4),
+            (4, 70, 9, 12),
+            (2, 65, 19, 1),
+        ],
+        *[(2, 3, 30, length) for length in range(2, 23)],
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_fourier(members, n, count, length, weighted, rng):
     values = rng.normal(size=(n, members, count)).swapaxes(0, 1)
     omega, w = rng.uniform(0.1, 1.5, n), rng.dirichlet(np.ones(members))
-    coefficients = rng.uniform(0, 1, (length, n))
+    centre, coefficients = rng.normal(size=n), rng.uniform(0, 1, (length, n))
+    coefficients[-1, 0] = 0.0  # a shorter series
     v = rng.dirichlet(np.ones(count), (members, n)) if weighted else None
-    got = fourier.sums(values, omega, coefficients, v, w)
-    for a, b in zip(got, generic_series(values, omega, coefficients, v, w), strict=True):
+    got = fourier.sums(values, centre, omega, coefficients, v, w)
+    for a, b in zip(got, generic_series(values, centre, omega, coefficients, v, w), strict=True):
         np.testing.assert_allclose(a, b, rtol=RTOL, atol=1e-28)
 
 
@@ -436,14 +448,15 @@ def test_fourier(members, n, count, length, weighted, rng):
 def test_fourier_far_out_and_close(n, rng):
     values = rng.normal(size=(3, n, 15))
     omega, w = np.asarray([1e7, 1.0, 1e-150, 0.0] * (n // 4)), np.asarray([0.2, 0.3, 0.5])
+    centre = np.zeros(n)
     coefficients = rng.uniform(0, 1, (9, n))
-    got = fourier.sums(values, omega, coefficients, None, w)
-    for a, b in zip(got, generic_series(values, omega, coefficients, None, w), strict=True):
+    got = fourier.sums(values, centre, omega, coefficients, None, w)
+    for a, b in zip(got, generic_series(values, centre, omega, coefficients, None, w), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-28)  # e^(ikωx) is that ill-conditioned
     # Members 1e−9 apart: errors of 1e−15 in φ are 1e−6 of its differences.
     near = values[:1] + 1e-9 * rng.normal(size=(3, n, 1))
-    got = fourier.sums(near, np.ones(n), coefficients, None, w)
-    want = generic_series(near, np.ones(n), coefficients, None, w)
+    got = fourier.sums(near, centre, np.ones(n), coefficients, None, w)
+    want = generic_series(near, centre, np.ones(n), coefficients, None, w)
     np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
 
@@ -559,8 +572,8 @@ def test_threads_change_nothing(rng, monkeypatch):
             *pairs.gaussian(loc, scale, w, 1.0),
             *products.overlap(*node_laws),
             products.self_affinity(node_laws[0][:, :, 0], node_laws[2]),
-            *fourier.sums(draws, np.ones(200), np.ones((5, 200)), None, w),
-            *fourier.sums(many_draws, np.ones(30), np.ones((5, 30)), None, w),
+            *fourier.sums(draws, np.zeros(200), np.ones(200), np.ones((5, 200)), None, w),
+            *fourier.sums(many_draws, np.zeros(30), np.ones(30), np.ones((5, 30)), None, w),
             cdf.dispersion(loc[:, :40], scale[:, :40], w, *grid),
             *sample_pairs.absolute(loc.reshape(4, 5, 1000), w),
         ]

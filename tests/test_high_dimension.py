@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist, pdist
 
 import kuq
 from kuq._special import sum_log1p
@@ -107,3 +108,27 @@ def test_scales_that_differ_by_any_factor(rng):
         for x, y in ((scale[0], scale[0]), (scale[1], scale[1]), (scale[0], scale[1]))
     ]
     assert value == pytest.approx((affinities[0] + affinities[1]) / 2 - affinities[2], rel=1e-13)
+
+
+@pytest.mark.parametrize("dimension", [800, 4070])
+def test_draws_of_one_large_law(dimension):
+    """So many numbers that products are made for one entry at a time where there are members."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(2, 90, dimension)) for _ in range(2))
+    outcome = rng.normal(size=(2, dimension))
+    inside = np.asarray([pdist(a).sum() / 90**2 for a in x])
+    other = np.asarray([pdist(a).sum() / 90**2 for a in y])
+    across = np.asarray([cdist(a, b).mean() for a, b in zip(x, y, strict=True)])
+    p, q = kuq.Samples(x, event_ndim=1), kuq.Samples(y, event_ndim=1)
+    entropy = kuq.entropy(p, kuq.Energy(), unbiased=False)
+    np.testing.assert_allclose(entropy, inside, rtol=1e-12)
+    divergence = kuq.divergence(p, q, kuq.Energy(), unbiased=False)
+    np.testing.assert_allclose(divergence, across - inside - other, rtol=1e-9)
+    score = kuq.score(p, outcome, kuq.Energy(), unbiased=False)
+    distance = np.linalg.norm(x - outcome[:, None], axis=-1).mean(-1)
+    np.testing.assert_allclose(score, distance - inside, rtol=1e-11)
+    alone = kuq.decompose(
+        kuq.Ensemble(kuq.Samples(x[None], event_ndim=1)), kuq.Energy(), unbiased=False
+    )
+    np.testing.assert_allclose(alone.aleatoric, inside, rtol=1e-12)
+    np.testing.assert_array_equal(alone.epistemic, 0.0)

@@ -35,18 +35,19 @@ _LARGEST_ANGLE = 1e6
 
 def sums(
     values: np.ndarray,
+    centre: np.ndarray,
     omega: np.ndarray,
     coefficients: np.ndarray,
     sample_weights: np.ndarray | None,
     member_weights: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(within, dispersion) of members (M, n, N), centred per column, under Σ_k c_k cos(kω r).
+    """(within, dispersion) of members (M, n, N) under Σ_k c_k cos(kω r).
 
-    With φ_mk = Σ_j v_j exp(ikωx_j) and its mean φ̄_k over members: within (M, n) = Σ_k c_k |φ_mk|²
-    and dispersion (n,) = Σ_k c_k Σ_m w_m |φ_mk − φ̄_k|². ``omega`` is (n,), ``coefficients``
-    (K, n), ``sample_weights`` (M, n, N) or None for equal ones. φ has absolute errors of 1e−16·K,
-    hence the dispersion of members that nearly agree has relative errors of that over the
-    distance of their φ.
+    With φ_mk = Σ_j v_j exp(ikω(x_j − centre)) and its mean φ̄_k over members: within (M, n) is
+    Σ_k c_k |φ_mk|² and dispersion (n,) is Σ_k c_k Σ_m w_m |φ_mk − φ̄_k|². ``centre`` and ``omega``
+    are (n,), ``coefficients`` (K, n), ``sample_weights`` (M, n, N) or None for equal ones. φ has
+    absolute errors of 1e−16·K, hence the dispersion of members that nearly agree has relative
+    errors of that over the distance of their φ.
     """
     values = np.ascontiguousarray(values)
     members, n, count = values.shape
@@ -61,7 +62,8 @@ def sums(
 
     def task(start: int, stop: int) -> None:
         compute(
-            values, omega, coefficients, weights, member_weights, within, dispersion, start, stop
+            *(values, centre, omega, coefficients, weights, member_weights),
+            *(within, dispersion, start, stop),
         )
 
     spread(task, n, members * n * count * length / 8, grain)
@@ -69,66 +71,121 @@ def sums(
 
 
 @inlined
-def _turn(values: Any, omega: Any, cosine: Any, sine: Any) -> None:
+def _turn(values: Any, centre: Any, omega: Any, cosine: Any, sine: Any) -> None:
     largest = 0.0
     for j in range(values.size):
-        largest = max(largest, abs(values[j]))
+        largest = max(largest, abs(values[j] - centre))
     if largest * abs(omega) < _LARGEST_ANGLE:
         for j in range(values.size):
-            cosine[j], sine[j] = cos_sin(omega * values[j])
+            cosine[j], sine[j] = cos_sin(omega * (values[j] - centre))
     else:
         for j in range(values.size):
-            cosine[j], sine[j] = math.cos(omega * values[j]), math.sin(omega * values[j])
-
-
-@reduction
-def _sum(values: Any) -> Any:
-    total = 0.0
-    for j in range(values.size):
-        total += values[j]
-    return total
-
-
-@reduction
-def _next_power(real: Any, imaginary: Any, cosine: Any, sine: Any) -> Any:
-    """Multiply by exp(iωx), in place, and sum. The errors of K products add up to 1e−16·K."""
-    total, total_imaginary = 0.0, 0.0
-    for j in range(real.size):
-        a = real[j] * cosine[j] - imaginary[j] * sine[j]
-        b = real[j] * sine[j] + imaginary[j] * cosine[j]
-        real[j] = a
-        imaginary[j] = b
-        total += a
-        total_imaginary += b
-    return total, total_imaginary
+            angle = omega * (values[j] - centre)
+            cosine[j], sine[j] = math.cos(angle), math.sin(angle)
 
 
 @inlined
-def _characteristic(values: Any, omega: Any, weights: Any, work: Any, phi: Any) -> None:
-    """φ_k for k < K into phi (2, K); without weights the draws have weight 1/N each."""
-    count, length = values.size, phi.shape[1]
+def _square(work: Any, source: Any, target: Any, size: Any) -> None:
+    """Rows of complex numbers: target = source²."""
+    for j in range(size):
+        x, y = work[source + j], work[source + _BLOCK + j]
+        work[target + j] = x * x - y * y
+        work[target + _BLOCK + j] = 2.0 * x * y
+
+
+@inlined
+def _times(work: Any, first: Any, second: Any, target: Any, size: Any) -> None:
+    """Rows of complex numbers: target = first · second."""
+    for j in range(size):
+        a, b = work[first + j], work[first + _BLOCK + j]
+        x, y = work[second + j], work[second + _BLOCK + j]
+        work[target + j] = a * x - b * y
+        work[target + _BLOCK + j] = a * y + b * x
+
+
+@reduction
+def _product_sums(work: Any, small: Any, size: Any) -> Any:
+    """Σ of the four products of the parts of the large power and of a small one."""
+    rr, ii, ir, ri = 0.0, 0.0, 0.0, 0.0
+    for j in range(size):
+        u, v = work[_LARGE + j], work[_LARGE + _BLOCK + j]
+        x, y = work[small + j], work[small + _BLOCK + j]
+        rr += u * x
+        ii += v * y
+        ir += v * x
+        ri += u * y
+    return rr, ii, ir, ri
+
+
+@reduction
+def _large_sums(work: Any, size: Any) -> Any:
+    real, imaginary = 0.0, 0.0
+    for j in range(size):
+        real += work[_LARGE + j]
+        imaginary += work[_LARGE + _BLOCK + j]
+    return real, imaginary
+
+
+@inlined
+def _add_neighbours(work: Any, small: Any, size: Any, a: Any, k: Any, phi: Any) -> None:
+    """The terms k ± a, from the four products of the parts of z^k and z^a."""
+    rr, ii, ir, ri = _product_sums(work, small, size)
+    phi[0, k + a] += rr - ii
+    phi[1, k + a] += ir + ri
+    if k > 0:
+        phi[0, k - a] += rr + ii
+        phi[1, k - a] += ir - ri
+
+
+@inlined
+def _characteristic(
+    values: Any, centre: Any, omega: Any, weights: Any, length: Any, work: Any, phi: Any
+) -> None:
+    """φ_k for k < length, or some more, into phi; without weights the draws have 1/N each.
+
+    With z = exp(iωx) every k is 7b ± a with a ≤ 3. The real products of z^a and z^7b, four for
+    each pair, give two terms at once, and only few powers are formed.
+    """
+    count = values.size
     fill(phi[0], 0.0)
     fill(phi[1], 0.0)
     for start in range(0, count, _BLOCK):
         size = min(_BLOCK, count - start)
-        real, imaginary = work[0, :size], work[1, :size]
-        cosine, sine = work[2, :size], work[3, :size]
-        _turn(values[start : start + size], omega, cosine, sine)
-        fill(imaginary, 0.0)
+        _turn(
+            values[start : start + size],
+            centre,
+            omega,
+            work[_FIRST : _FIRST + size],
+            work[_FIRST + _BLOCK : _FIRST + _BLOCK + size],
+        )
+        _square(work, _FIRST, _SECOND, size)
+        _times(work, _FIRST, _SECOND, _THIRD, size)
+        _square(work, _THIRD, _TURN, size)
+        _times(work, _TURN, _FIRST, _TURN, size)
         if weights.size > 0:
             for j in range(size):
-                real[j] = weights[start + j]
+                work[_LARGE + j] = weights[start + j]
         else:
-            fill(real, 1.0 / count)
-        phi[0, 0] += _sum(real)
-        for k in range(1, length):
-            a, b = _next_power(real, imaginary, cosine, sine)
-            phi[0, k] += a
-            phi[1, k] += b
+            fill(work[_LARGE : _LARGE + size], 1.0 / count)
+        fill(work[_LARGE + _BLOCK : _LARGE + _BLOCK + size], 0.0)
+        for k in range(0, length + 3, 7):
+            if k > 0:
+                _times(work, _LARGE, _TURN, _LARGE, size)
+            real, imaginary = _large_sums(work, size)
+            phi[0, k] += real
+            phi[1, k] += imaginary
+            _add_neighbours(work, _FIRST, size, 1, k, phi)
+            _add_neighbours(work, _SECOND, size, 2, k, phi)
+            _add_neighbours(work, _THIRD, size, 3, k, phi)
+
+
+# Rows of complex numbers, real parts before imaginary ones, in one array, so that the compiler
+# sees that they do not overlap: z^7b with the weights, z, z², z³ and z^7.
+_LARGE, _FIRST, _SECOND, _THIRD, _TURN = (2 * _BLOCK * row for row in range(5))
 
 
 _SIGNATURE = (
-    *(rows(3), inputs(1), inputs(2), rows(3), inputs(1)),
+    *(rows(3), inputs(1), inputs(1), inputs(2), rows(3), inputs(1)),
     *(outputs(2), outputs(1), Int, Int),
 )
 
@@ -136,6 +193,7 @@ _SIGNATURE = (
 @kernel(*_SIGNATURE)
 def _over_draws(
     values: Any,
+    centre: Any,
     omega: Any,
     coefficients: Any,
     weights: Any,
@@ -145,31 +203,41 @@ def _over_draws(
     start: Any,
     stop: Any,
 ) -> None:
-    members, length = values.shape[0], coefficients.shape[0]
-    work, phi = np.empty((4, _BLOCK)), np.empty((members, 2, length))
-    equal = np.empty(0)
+    members, longest = values.shape[0], coefficients.shape[0]
+    room = longest + 6  # the last multiple of 7 may lie three above the last term, plus three
+    work, phi = np.empty(10 * _BLOCK), np.empty((members, 2, room))
+    factors, mean = np.zeros(room), np.empty((2, room))
+    equal, nothing = np.empty(0), np.zeros((2, room))
     for c in range(start, stop):
+        length = longest
+        while length > 1 and coefficients[length - 1, c] == 0.0:
+            length -= 1
+        for k in range(longest):
+            factors[k] = coefficients[k, c]
+        fill(mean[0], 0.0)
+        fill(mean[1], 0.0)
         for m in range(members):
             row = equal
             if weights.size > 0:
                 row = weights[m, c]
-            _characteristic(values[m, c], omega[c], row, work, phi[m])
-            total = 0.0
+            _characteristic(values[m, c], centre[c], omega[c], row, length, work, phi[m])
+            within[m, c] = _weighted_squares(factors[:length], phi[m], nothing)
             for k in range(length):
-                total += coefficients[k, c] * (phi[m, 0, k] ** 2 + phi[m, 1, k] ** 2)
-            within[m, c] = total
+                mean[0, k] += member_weights[m] * phi[m, 0, k]
+                mean[1, k] += member_weights[m] * phi[m, 1, k]
         total = 0.0
-        for k in range(length):
-            a, b = 0.0, 0.0
-            for m in range(members):
-                a += member_weights[m] * phi[m, 0, k]
-                b += member_weights[m] * phi[m, 1, k]
-            spread_k = 0.0
-            for m in range(members):
-                x, y = phi[m, 0, k] - a, phi[m, 1, k] - b
-                spread_k += member_weights[m] * (x * x + y * y)
-            total += coefficients[k, c] * spread_k
+        for m in range(members):
+            total += member_weights[m] * _weighted_squares(factors[:length], phi[m], mean)
         dispersion[c] = total
+
+
+@reduction
+def _weighted_squares(factors: Any, phi: Any, mean: Any) -> Any:
+    total = 0.0
+    for k in range(factors.size):
+        x, y = phi[0, k] - mean[0, k], phi[1, k] - mean[1, k]
+        total += factors[k] * (x * x + y * y)
+    return total
 
 
 @inlined
@@ -212,6 +280,7 @@ _REAL, _IMAGINARY, _COSINE, _SINE = 0, _LANES, 2 * _LANES, 3 * _LANES
 @kernel(*_SIGNATURE)
 def _over_columns(
     values: Any,
+    centre: Any,
     omega: Any,
     coefficients: Any,
     weights: Any,
@@ -236,7 +305,7 @@ def _over_columns(
             largest = 0.0
             for q in range(lanes):
                 for j in range(count):
-                    angle = omega[begin + q] * values[m, begin + q, j]
+                    angle = omega[begin + q] * (values[m, begin + q, j] - centre[begin + q])
                     largest = max(largest, abs(angle))
                     weight = 1.0 / count
                     if weights.size > 0:

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import kuq
-from kuq.cli import decompose, demo, kernels
+from kuq.cli import data, decompose, demo, kernels
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
-COMMANDS: dict[str, ModuleType] = {"decompose": decompose, "demo": demo, "kernels": kernels}
+COMMANDS: dict[str, ModuleType] = {
+    "data": data,
+    "decompose": decompose,
+    "demo": demo,
+    "kernels": kernels,
+}
 
 _EXAMPLES = """\
 examples:

@@ -6,7 +6,6 @@ for some kinds one more axis. Atoms know nothing of kernels.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -25,7 +24,8 @@ class Atoms(ABC):
 
     def map(self, change: Callable[[Array, int], Array]) -> Self:
         """Change every array; the second argument counts its axes from the event axis on."""
-        new = copy.copy(self)
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
         for name, more in self.extra.items():
             object.__setattr__(new, name, change(getattr(self, name), 1 + more))
         return new

@@ -57,9 +57,10 @@ def statistics(measure: Measure, stack: Stack, otherwise: Statistics) -> tuple[A
         return otherwise(measure, stack)
     omega = 2 * math.pi / period
     within, dispersion = sums(
-        values - ((high + low) / 2)[:, None],
+        values,
+        (high + low) / 2,
         omega,
-        _coefficients(omega, width, count),
+        _coefficients(omega, width, terms, count),
         weights,
         stack.member_weights(),
         measure.budget,
@@ -106,17 +107,19 @@ def _columns(stack: Stack) -> tuple[Array, Array | None]:
     )
 
 
-def _coefficients(omega: Array, width: Array, count: int) -> Array:
-    """c_k, (K, n)."""
+def _coefficients(omega: Array, width: Array, terms: Array, count: int) -> Array:
+    """c_k, (K, n), zero beyond the terms that an entry needs."""
     xp = namespace(omega)
     k = from_numpy(np.arange(count), omega)[:, None]
     half = omega * width / 2
     share = xp.where(k > 0, xp.full_like(k, 2.0), xp.ones_like(k))
-    return share * (half / math.sqrt(math.pi)) * xp.exp(-((k * half) ** 2))
+    c = share * (half / math.sqrt(math.pi)) * xp.exp(-((k * half) ** 2))
+    return xp.where(k < terms, c, xp.zeros_like(c))
 
 
 def sums(
     values: Array,
+    centre: Array,
     omega: Array,
     coefficients: Array,
     sample_weights: Array | None,
@@ -125,14 +128,14 @@ def sums(
 ) -> tuple[Array, Array]:
     """Σ_k c_k |φ_m(k)|², (M, n), and Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|², (n,).
 
-    Draws (M, n, N), ω (n,), c (K, n) ≥ 0, weights of draws (M, n, N) or None for equal ones, and
-    of members (M,).
+    Draws (M, n, N), a centre of each column (n,), ω (n,), c (K, n) ≥ 0, weights of draws (M, n, N)
+    or None for equal ones, and of members (M,).
     """
     known = [values] if sample_weights is None else [values, sample_weights]
     compiled = twin("fourier", math.prod(values.shape) * coefficients.shape[0] / 8, *known)
     if compiled is not None:
         found: tuple[Array, Array] = compiled.sums(
-            values, omega, coefficients, sample_weights, member_weights
+            values, centre, omega, coefficients, sample_weights, member_weights
         )
         return found
     xp = namespace(values)
@@ -142,7 +145,7 @@ def sums(
     parts = pieces(m, n * draws, budget // 2, values)
     transforms = [
         _transforms(
-            values[part, ...] * omega[:, None],
+            (values[part, ...] - centre[:, None]) * omega[:, None],
             None if sample_weights is None else sample_weights[part, ...],
             count,
             budget,
@@ -165,26 +168,50 @@ def _transforms(
 ) -> tuple[Array, Array]:
     """Real and imaginary parts of Σ_j v_j z_j^k at z = exp(i·angle) for k < count, (M, n, K).
 
-    With k = a + bJ the sum is a matrix product of the small powers z^a and the large ones z^bJ, so
-    that only 2√K powers are formed, each by at most √K multiplications.
+    With J = 2s + 1 every k is bJ ± a with a ≤ s, so that √(2K) powers z^a and z^bJ are formed. The
+    products of their parts, one matrix product in all, give two terms for each pair.
     """
     xp = namespace(angles)
-    small = math.isqrt(count - 1) + 1
-    large = -(-count // small)
+    reach = max(1, round(math.sqrt(count / 2) - 0.5))
+    step = 2 * reach + 1
+    large = max(0, -(-(count - 1 - reach) // step))
     m, n, draws = angles.shape
-    real = imaginary = 0.0
+    product: Array | float = 0.0
     for part in pieces(draws, m * n, budget // 2, angles):
         z = xp.cos(angles[..., part]), xp.sin(angles[..., part])
-        below = _powers(z, small)
-        above = _powers(_times(below[-1], z), large)
-        rows = _rows(above) if weights is None else _rows(above) * weights[..., None, part]
-        product = rows @ xp.matrix_transpose(_rows(below))
-        real = real + product[..., :large, :small] - product[..., large:, small:]
-        imaginary = imaginary + product[..., :large, small:] + product[..., large:, :small]
+        below = _powers(z, reach)
+        ones = xp.ones_like(z[0])
+        above = _powers(_times(_square(below[-1]), z), large)
+        rows = _rows(ones, above)
+        if weights is not None:
+            rows = rows * weights[..., None, part]
+        product = product + rows @ xp.matrix_transpose(_rows(ones, below))
     share = 1.0 / draws if weights is None else 1.0
-    flat = (xp.reshape(share * part, (m, n, large * small)) for part in (real, imaginary))
-    first, second = (part[..., :count] for part in flat)
-    return first, second
+    first, second = _terms(share * product, reach, large)
+    return first[..., :count], second[..., :count]
+
+
+def _terms(product: Array, reach: int, large: int) -> Complex:
+    """The terms k = bJ ± a in their order, from the products of the parts of z^bJ and z^a."""
+    xp = namespace(product)
+    lead = product.shape[:-2]
+    start, cosine, sine = (
+        product[..., rows, :] for rows in (slice(0, 1), slice(1, large + 1), slice(large + 1, None))
+    )
+    real, imaginary = slice(1, reach + 1), slice(reach + 1, None)
+    found = []
+    for middle, even, odd, sign, first in (
+        (cosine, cosine[..., real], sine[..., imaginary], -1.0, start[..., : reach + 1]),
+        (sine, sine[..., real], cosine[..., imaginary], 1.0, start[..., imaginary]),
+    ):
+        above, below = even + sign * odd, even - sign * odd
+        row = xp.concat([xp.flip(below, axis=-1), middle[..., :1], above], axis=-1)
+        row = xp.reshape(row, (*lead, large * (2 * reach + 1)))
+        head = [first[..., 0, :], row]
+        if sign > 0:  # the term k = 0 has no imaginary part
+            head.insert(0, xp.zeros_like(start[..., 0, :1]))
+        found.append(xp.concat(head, axis=-1))
+    return found[0], found[1]
 
 
 Complex: TypeAlias = tuple[Array, Array]
@@ -194,15 +221,19 @@ def _times(x: Complex, y: Complex) -> Complex:
     return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
 
 
+def _square(x: Complex) -> Complex:
+    return (x[0] - x[1]) * (x[0] + x[1]), (x[0] + x[0]) * x[1]
+
+
 def _powers(z: Complex, count: int) -> list[Complex]:
-    """z^k for k < count."""
-    xp = namespace(z[0])
-    found = [(xp.ones_like(z[0]), xp.zeros_like(z[0])), z]
-    while len(found) < count:
-        found.append(_times(found[-1], z))
+    """z, z², …, z^count."""
+    found = [z]
+    for k in range(2, count + 1):
+        found.append(_times(found[-1], z) if k % 2 else _square(found[k // 2 - 1]))
     return found[:count]
 
 
-def _rows(powers: list[Complex]) -> Array:
-    """Real parts above imaginary parts, (…, 2J, N)."""
-    return namespace(powers[0][0]).stack([p[0] for p in powers] + [p[1] for p in powers], axis=-2)
+def _rows(ones: Array, powers: list[Complex]) -> Array:
+    """Ones, real parts and imaginary parts, (…, 1 + 2J, N)."""
+    rows = [ones, *(p[0] for p in powers), *(p[1] for p in powers)]
+    return namespace(ones).stack(rows, axis=-2)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, any_true, from_numpy, namespace
+from kuq._array import Array, any_true, from_numpy, namespace, sum_of_squares
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations.measure import Measure
 from kuq.expectations.tiles import pieces, recomputed
@@ -30,6 +30,8 @@ _CLOSE_MEMBERS = 1e-6
 COORDINATES = 4096
 #: Numbers of one batch entry from which on it is treated alone.
 _LARGE = 2**16
+#: The mean of so many draws is as good a centre as that of all, and cheaper.
+_CENTRAL_DRAWS = 8
 #: Up to here differences of single coordinates are as cheap as a matrix product, and exact.
 _FEW_COORDINATES = 3
 
@@ -136,11 +138,14 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
 
 
 def _pooled_draws(stack: Stack) -> Draws:
-    """The draws of all members along one axis, (n, A, d), from their common mean."""
+    """The draws of all members along one axis, (n, A, d), from a common centre."""
     xp = namespace(stack.reference)
     values = [group.atoms.value for group in stack.groups]
     count = sum(x.shape[0] * x.shape[2] for x in values)
-    centre = sum(xp.sum(x, axis=(0, 2), keepdims=True) for x in values) / count
+    some = -(-_CENTRAL_DRAWS // stack.member_count)
+    central = [x[:, :, :some, :] for x in values]
+    centre = sum(xp.sum(x, axis=(0, 2), keepdims=True) for x in central)
+    centre = centre / sum(x.shape[0] * x.shape[2] for x in central)
     return Draws(
         (stack.batch_count, count, stack.groups[0].dimension),
         lambda some: _pool([x[..., some] - centre[..., some] for x in values]),
@@ -177,7 +182,8 @@ def _upper_blocks(measure: Measure, x: Draws) -> Iterator[tuple[slice, slice]]:
 
 
 def _weighted_sum(k: Array, w: Array, v: Array) -> Array:
-    return namespace(k).sum(w * (k @ v[..., None])[..., 0], axis=-1)
+    xp = namespace(k)
+    return xp.sum(w * xp.sum(k * v[..., None, :], axis=-1), axis=-1)
 
 
 def _excess(measure: Measure, r2: Array) -> Array:
@@ -210,29 +216,38 @@ class Table(NamedTuple):
 
     def _products(self) -> tuple[Array, Array]:
         """‖x_i‖² + ‖y_j‖² and x_i·y_j, over pieces of the coordinates."""
+        if self._is_square():
+            alone = self.x.entry is not None and is_large(*self.x.shape[-2:])
+            product = self._product_by_entry() if alone else self._sums(with_norms=False)[0]
+            row = column = namespace(product).linalg.diagonal(product)
+        else:
+            product, row, column = self._sums(with_norms=True)
+        return row[..., :, None] + column[..., None, :], product
+
+    def _sums(self, with_norms: bool) -> tuple[Array, ...]:
+        """Σ x_i·y_j over the coordinates, and Σ x_i² and Σ y_j² if asked for."""
         d = self.x.shape[-1]
-        if self._is_large_square():
-            return self._products_by_entry()
         step = max(COORDINATES, self.measure.budget // max(1, math.prod(self.x.shape[:-1])))
-        norms = product = 0.0
+        totals: list[Array | float] = [0.0] * (3 if with_norms else 1)
         for start in range(0, d, step):
             some = slice(start, min(start + step, d))
             a = self.x.centred(some)
             b = a if self.y is self.x else self.y.centred(some)
-            xp = namespace(a)
             # The product of a matrix with its own transpose costs half of another product.
             a, b = a[..., self.rows, :], b[..., self.columns, :]
-            product = product + a @ xp.matrix_transpose(b)
-            norms = norms + (xp.vecdot(a, a)[..., :, None] + xp.vecdot(b, b)[..., None, :])
-        return norms, product
+            found = [a @ namespace(a).matrix_transpose(b)]
+            if with_norms:
+                found += [sum_of_squares(a), sum_of_squares(b)]
+            totals = [total + part for total, part in zip(totals, found, strict=True)]
+        return tuple(totals)
 
-    def _is_large_square(self) -> bool:
-        """Whether these are all pairs of draws that fill the cache: one batch entry at a time."""
-        count = self.x.shape[-2]
-        whole = self.rows == slice(0, count) and self.columns == slice(0, None)
-        return whole and self.x is self.y and is_large(*self.x.shape[-2:])
+    def _is_square(self) -> bool:
+        """Whether these are all pairs of some draws."""
+        whole = self.rows == slice(0, self.x.shape[-2]) and self.columns == slice(0, None)
+        return whole and self.x is self.y
 
-    def _products_by_entry(self) -> tuple[Array, Array]:
+    def _product_by_entry(self) -> Array:
+        """The same for draws that fill the cache: one batch entry at a time."""
         n, _, d = self.x.shape
         assert self.x.entry is not None
         products = []
@@ -242,10 +257,7 @@ class Table(NamedTuple):
                 a = self.x.entry(k, slice(start, min(start + COORDINATES, d)))
                 total = total + a @ namespace(a).matrix_transpose(a)
             products.append(total)
-        xp = namespace(products[0])
-        product = xp.stack(products)
-        squares = xp.linalg.diagonal(product)
-        return squares[..., :, None] + squares[..., None, :], product
+        return namespace(products[0]).stack(products)
 
     def _values(self) -> tuple[Array, Array]:
         x, y = self.x.value(), self.y.value()
@@ -281,5 +293,5 @@ class Table(NamedTuple):
         found = []
         for part in pieces(pairs.shape[0], d, self.measure.budget, x):
             gap = xp.take(x, row[part], axis=0) - xp.take(y, column[part], axis=0)
-            found.append(xp.vecdot(gap, gap))
+            found.append(sum_of_squares(gap))
         return xp.concat(found)

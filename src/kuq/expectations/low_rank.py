@@ -157,21 +157,24 @@ def point_overlap(t: Array, loc: Array, factor: Array, diag: Array, value: Array
     t (T, ..., 1) for values (..., N, d).
     """
     xp = namespace(t, loc)
-    node = t[..., None]
-    weight = 2 * node / (1 + 2 * node * diag)
-    offset = value - loc
+    spread = 2 * t[..., None] * diag
+    weight = 2 * t[..., None] / (1 + spread)
+    offset = (value - loc)[None, ...]
     rows = as_rows(factor)
     if factor.shape[-2] < factor.shape[-1]:
         root = xp.sqrt(weight)
-        log_det, _, inverse = factorise(outer(root, rows, rows))
+        gram = outer(root, rows, rows)
+        log_det, _, inverse = factorise(gram)
         distance = xp.sum(apply(inverse, root * offset) ** 2, axis=-1)
     else:
-        log_det, part = _eliminated(weighted_gram(weight, rows, rows), apply(rows, weight * offset))
-        rest = offset - apply(factor, part)
-        distance = xp.sum(weight * rest**2, axis=-1) + xp.sum(part**2, axis=-1)
+        gram = weighted_gram(weight, rows, rows)
+        log_det, part = _eliminated(gram, apply(rows[None, ...], weight * offset))
+        rest = offset - apply(factor[None, ...], part)
+        distance = xp.sum(weight * rest * rest, axis=-1) + xp.sum(part * part, axis=-1)
     log_p = _log_self_affinity(t, rows, diag)[0]
-    log_c = -(log_det + xp.sum(xp.log1p(2 * node * diag), axis=-1)) / 2
-    gap = _gap_to_point(t, factor, diag, log_p / 2 - log_c)
+    log_c = -(log_det + xp.sum(xp.log1p(spread), axis=-1)) / 2
+    width = xp.sum(detach(spread), axis=-1) + xp.sum(xp.linalg.diagonal(detach(gram)), axis=-1)
+    gap = _gap_to_point(t, factor, diag, log_p / 2 - log_c, width)
     shift = _saturate(distance / 2)
     return Overlap(log_p, xp.zeros_like(log_p), log_c, shift, gap, -log_p / 2)
 
@@ -187,16 +190,16 @@ def _eliminated(gram: Array, image: Array) -> tuple[Array, Array]:
     return log_det, apply(xp.matrix_transpose(inverse), apply(inverse, image))
 
 
-def _gap_to_point(t: Array, factor: Array, diag: Array, plain: Array) -> Array:
+def _gap_to_point(t: Array, factor: Array, diag: Array, plain: Array, width: Array) -> Array:
     """log_p/2 - log_c for a point mass: the sum of log1p(4t^2 l^2/(1 + 4tl))/4 over eigenvalues l.
 
     The plain difference keeps eps/(tl) of its digits and the first two terms of the series in
-    tl are wrong by 14(tl)^2; the two meet where both are below 2e-10.
+    tl are wrong by 14(tl)^2; the two meet where both are below 2e-10. ``width`` is twice the sum
+    of tl, if that is small.
     """
     xp = namespace(t, factor)
     plain = xp.where(plain > 0, plain, xp.zeros_like(plain))
-    trace = xp.sum(detach(diag), axis=-1) + xp.sum(detach(factor) ** 2, axis=(-2, -1))
-    tiny = t * trace < 3e-6
+    tiny = width < 6e-6
     if any_true(tiny) is False:
         return plain
     lengths = xp.sum(factor * factor, axis=-1)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, detach, epsilon, is_traced, namespace
+from kuq.expectations.tiles import RECORDED_ELEMENTS
 
 #: Numbers in the weighted copies of one product: more would leave the cache.
 CACHE = 2**17
@@ -64,10 +65,11 @@ def in_pieces(
     whole = [a for a, _, _ in arrays]
     lead = np.broadcast_shapes(*(a.shape[before : a.ndim - after] for a, before, after in arrays))
     count = math.prod(lead)
-    if count * size <= CACHE or count == 1 or any(is_traced(a) for a in whole):
+    room = _room(*whole)
+    if count * size <= room or count == 1 or any(is_traced(a) for a in whole):
         return function(*whole)
     axis = next(k for k, length in enumerate(lead) if length > 1)
-    step = max(1, CACHE * lead[axis] // (count * size))
+    step = max(1, room * lead[axis] // (count * size))
     results = []
     for start in range(0, lead[axis], step):
         part, back = slice(start, start + step), len(lead) - axis
@@ -78,6 +80,12 @@ def in_pieces(
         results.append(in_pieces(function, size, pieces))
     xp = namespace(*whole)
     return tuple(xp.concat(list(parts), axis=axis + 1) for parts in zip(*results, strict=True))
+
+
+def _room(*arrays: Array) -> int:
+    """Numbers of one product. The gradient of a part fills a whole array: fewer, larger parts."""
+    recorded = any(getattr(array, "requires_grad", False) for array in arrays)
+    return RECORDED_ELEMENTS if recorded else CACHE
 
 
 def _cut(array: Array, first: int, axis: int, part: slice) -> Array:
@@ -108,6 +116,7 @@ def weighted_gram(weight: Array, left: Array, right: Array) -> Array:
     xp = namespace(weight)
     m, n = left.shape[-2], right.shape[-2]
     if weight.shape[0] < m or not is_traced(weight):
+        left, right = left[None, ...], right[None, ...]  # as many axes: no sum in the gradient
         return by_node(lambda w: left @ xp.matrix_transpose(w[..., None, :] * right), weight)
     # Many nodes: the products of the rows are smaller than a weighted copy for each node.
     products = left[..., :, None, :] * right[..., None, :, :]
@@ -126,10 +135,10 @@ def by_node(function: Callable[..., Array], weight: Array, *others: Array) -> Ar
     """A function of weights (T, …, d) and others (T, …), for large weights one node at a time."""
     nodes = weight.shape[0]
     # A weighted copy of the rows is an order of magnitude larger than the weights.
-    if is_traced(weight) or 10 * math.prod(weight.shape) <= CACHE:
+    if nodes == 1 or is_traced(weight) or 10 * math.prod(weight.shape) <= _room(weight):
         return function(weight, *others)
     parts = [function(*(x[k : k + 1, ...] for x in (weight, *others))) for k in range(nodes)]
-    return parts[0] if nodes == 1 else namespace(weight).concat(parts, axis=0)
+    return namespace(weight).concat(parts, axis=0)
 
 
 def _node_by_node(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
@@ -137,7 +146,7 @@ def _node_by_node(scale: Array, rows: Array, variance: Array) -> tuple[Array, Ar
     spread = scale[..., None] * variance
     # Both sides of the product are one array, which BLAS turns into half the work. The scale
     # stays outside of the root, whose gradient at zero is infinite.
-    root = 1 / xp.sqrt(1 + spread)
+    root, rows = 1 / xp.sqrt(1 + spread), rows[None, ...]
     gram = by_node(lambda root: _square(root[..., None, :] * rows), root)
     return scale[..., None, None] * gram, xp.sum(xp.log1p(spread), axis=-1)
 

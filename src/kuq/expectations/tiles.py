@@ -27,10 +27,8 @@ TEMPORARIES = 16
 
 def budget_elements(max_memory: float, like: Array) -> int:
     """How many numbers a temporary may have in the library and dtype of an array."""
-    most = CACHE_ELEMENTS
-    if isinstance(like, np.ndarray):
-        most = NUMPY_CACHE_ELEMENTS
-        _keep_freed_memory()
+    _keep_freed_memory()
+    most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
     if getattr(like, "requires_grad", False):
         most = RECORDED_ELEMENTS
     return max(1, min(most, _fitting(max_memory, like)))

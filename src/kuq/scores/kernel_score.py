@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq._array import Array, any_true, detach, epsilon, namespace, power_of_two, require
+from kuq._array import (
+    Array,
+    any_true,
+    detach,
+    epsilon,
+    namespace,
+    power_of_two,
+    require,
+    sum_of_squares,
+)
 from kuq._compiled import repeated
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import LowRanks, Points, Products
@@ -132,9 +141,9 @@ def _are_usual_draws(stacks: list[Stack]) -> bool:
     xp = namespace(laws[0].atoms.value)
     for law in laws:
         value = detach(law.atoms.value)
-        square = xp.sum(xp.vecdot(value, value), axis=(0, 2))
+        rows = xp.reshape(value, (*value.shape[:2], -1))  # long ones: short sums are slow
         # A mean square in the middle: no number is far above it, and those far below do not matter.
-        square = square / (value.shape[0] * value.shape[2] * value.shape[3])
+        square = xp.sum(sum_of_squares(rows), axis=0) / (rows.shape[0] * rows.shape[2])
         usual = (square > 4.0**-_USUAL) & (square < 4.0**_USUAL)
         if any_true(~usual) is not False:
             return False
