@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import kuq
-from kuq.cli import data, decompose, demo, kernels
+from kuq.cli import data, decompose, demo, kernels, report
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
 COMMANDS: dict[str, ModuleType] = {
@@ -18,6 +18,7 @@ COMMANDS: dict[str, ModuleType] = {
     "decompose": decompose,
     "demo": demo,
     "kernels": kernels,
+    "report": report,
 }
 
 _EXAMPLES = """\
