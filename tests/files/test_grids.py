@@ -94,6 +94,8 @@ def test_normals_under_usual_names_with_weights(tmp_path, suffix):
     ensemble = kuq.Ensemble(kuq.Normal(*arrays), [1.0, 2.0, 3.0])
     expected = kuq.decompose(ensemble, result.uncertainty.score)
     np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-10)
+    some = result.some(np.array([2]))
+    np.testing.assert_allclose(some.members.scale, arrays[1][:, 2:3], rtol=1e-12)
     assert result.uncertainty.score.bandwidth == pytest.approx(
         kuq.decompose(ensemble, kuq.Gaussian("median")).score.bandwidth, rel=0.05
     )

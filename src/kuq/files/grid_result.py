@@ -124,7 +124,7 @@ class _Some:
         operand = self.call.operands[0]
         core = operand.core
         with opened(self.path) as dataset:
-            data, _ = prediction_in(dataset, self.layout)
+            data, _, squared = prediction_in(dataset, self.layout)
             if self.first is not None:
                 data = data.isel({self.first: places * self.step})
             variables = {
@@ -142,11 +142,11 @@ class _Some:
             thin = {d: slice(None, None, step) for d, step in steps.items()}
             order = ([self.first] if self.first is not None else []) + batch
             arrays = []
-            for variable, dims in zip(variables.values(), core, strict=True):
+            for (name, variable), dims in zip(variables.items(), core, strict=True):
                 part = variable.isel({d: s for d, s in thin.items() if d in variable.dims})
                 missing = [d for d in order if d not in part.dims]
                 part = part.expand_dims(missing).transpose(*order, *dims)
-                arrays.append(part.values)
+                arrays.append(part.values**0.5 if squared and name == "scale" else part.values)
         shapes = [a.shape[: len(order)] for a in arrays]
         block = Block(operand.layout, tuple(operand.variables), core)
         return block.prediction(tuple(arrays), np.broadcast_shapes(*shapes))[0]
