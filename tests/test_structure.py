@@ -25,6 +25,7 @@ LAYERS = (
     {"datasets"},
     {"protocols"},
     {"xarray"},
+    {"files"},
     {"bench", "reports"},
     {"demo"},
     {"cli"},
