@@ -267,8 +267,8 @@ def test_a_folder_without_results_is_told(store, tmp_path, capsys):
 def test_a_folder_that_cannot_be_written_is_told(store, tmp_path, capsys):
     (tmp_path / "results.sqlite").touch()
     (tmp_path / "file").touch()
-    assert main(["report", str(tmp_path), "--out", str(tmp_path / "file" / "x")]) == 1
-    assert "could not be written" in capsys.readouterr().err
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "file" / "x")]) == 2
+    assert "Not a directory" in capsys.readouterr().err
 
 
 def test_a_run_of_the_runner_has_a_report(tmp_path):
