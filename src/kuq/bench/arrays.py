@@ -52,7 +52,7 @@ def load_arrays(path: Path, digest: str = "") -> dict[str, Any] | None:
     Every byte is read, so that the checksums inside of the file tell damage of any part.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None

@@ -104,10 +104,13 @@ def _work(
     run = store.folder.resolve()
     while waiting or alone or flying:
         source, slots = (alone, 1) if alone else (waiting, pool.slots)
-        while source and len(flying) < slots:
-            cell = source.popleft()
-            task = Task(cell, run, data_dir, store.checksums())
-            flying[pool.submit(task)] = cell
+        broken = False
+        while source and len(flying) < slots and not broken:
+            try:
+                future = pool.submit(Task(source[0], run, data_dir, store.checksums()))
+                flying[future] = source.popleft()
+            except BrokenProcessPool:  # a process died since the last look
+                broken = True
         ended, _ = wait(flying, timeout=_GLANCE, return_when=FIRST_COMPLETED)
         lost: list[Cell] = []
         for future in ended:
@@ -117,14 +120,16 @@ def _work(
                 result = future.result()
             elif isinstance(error, BrokenProcessPool) and slots > 1:
                 lost.append(cell)
+                broken = True
                 continue
             else:
+                broken = broken or isinstance(error, BrokenProcessPool)
                 result = CellResult(cell, message=_death(error))
             store.save(result)
             progress.cell(result)
             if not result.done:
                 failed[cell.key] = result.message
-        if any(isinstance(future.exception(), BrokenProcessPool) for future in ended):
+        if broken:
             pool.renew()
             alone.extend([*lost, *flying.values()])
             flying.clear()
