@@ -108,7 +108,7 @@ def test_a_damaged_store_is_told_and_not_touched(tmp_path, kind):
         damaged = content[:8192] + b"\xff" * (len(content) - 8192)
     path.write_bytes(damaged)
     for attempt in (lambda: run([experiment], tmp_path / "run", jobs=0), lambda: Store(path)):
-        with pytest.raises(StoreError, match="is damaged .* was not changed; move it away"):
+        with pytest.raises(StoreError, match=r"is damaged .* was not changed; move it away"):
             attempt()
     assert path.read_bytes() == damaged
 
@@ -132,7 +132,7 @@ def test_a_full_disk_is_told_and_what_was_stored_is_kept(store, experiment):
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store._connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own "disk is full"
     many = tuple(second.record("q", float(i), x=i) for i in range(5000))
-    with pytest.raises(WriteError, match="full.* what was stored before is kept"):
+    with pytest.raises(WriteError, match=r"full.* what was stored before is kept"):
         store.save(CellResult(second, many))
     assert [record.value for record in store.records()] == [1.0]
     store._connection.execute("PRAGMA max_page_count = 1000000")
