@@ -19,7 +19,8 @@ class Cell:
     """What one unit of work depends on, and nothing else: it is trained and evaluated once.
 
     ``data``, ``model`` and ``evaluation`` are the tables of the experiment file that hold for
-    this cell; ``entries`` the code of the user's own, by the names used in the file.
+    this cell; ``train_rows`` is the most rows that are trained on; ``entries`` is the code of
+    the user's own, by the names used in the file.
     """
 
     experiment: str
@@ -29,6 +30,7 @@ class Cell:
     seed: int
     procedure: str
     scores: tuple[str, ...] = ()
+    train_rows: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     evaluation: Mapping[str, Any] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Cell:
             "seed": self.seed,
             "procedure": self.procedure,
             "scores": list(self.scores),
+            "train_rows": self.train_rows,
             "data": dict(self.data),
             "model": dict(self.model),
             "evaluation": dict(self.evaluation),

@@ -37,14 +37,16 @@ class Deviation:
 class Grid:
     """Data sets × representations × seeds with common settings: a table ``[grid.NAME]``.
 
-    ``data`` are options of the data set, ``model`` those of the model, ``model_for`` those that
-    hold for one representation alone; ``evaluation`` belongs to the procedure.
+    ``train_rows`` is the most rows that are trained on, by default all. ``data`` are options of
+    the data set, ``model`` those of the model, ``model_for`` those that hold for one
+    representation alone; ``evaluation`` belongs to the procedure.
     """
 
     datasets: tuple[str, ...]
     representations: tuple[str, ...]
     seeds: tuple[int, ...]
     scores: tuple[str, ...] = ()
+    train_rows: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     model_for: Mapping[str, Any] = field(default_factory=dict)
@@ -103,6 +105,7 @@ class Experiment:
                             seed,
                             self.procedure,
                             grid.scores,
+                            grid.train_rows,
                             grid.data,
                             {**grid.model, **grid.model_for.get(representation, {})},
                             grid.evaluation,
@@ -141,28 +144,27 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
         known = ", ".join(sorted({PAPER, *presets}))
         raise ParameterError(f"there is no preset {preset!r}; there are: {known}")
     entries = _entries(file, folder)
-    changes = presets.get(preset, _Preset())
-    refuse_unknown(changes.grid, file.grid, f"[preset.{preset}.grid]")
-    merged = {name: _merged(part, changes.grid.get(name, {})) for name, part in file.grid.items()}
-    grids = {
-        name: _grid(part, f"[grid.{name}] at the preset {preset!r}")
-        for name, part in merged.items()
-    }
     options = find_procedure(file.procedure, entries).options
-    for name, grid in grids.items():
-        if options is not None:
-            from_table(options, grid.evaluation, f"[grid.{name}.evaluation]")
-    _check_keys(grids)
-    remarks = [Deviation("", "", "", text) for text in file.remarks]
-    differences = _differences(file.grid, merged, changes.reasons, preset)
+    # All presets are checked, so that a mistake shows before the day when one is needed.
+    grids, deviations = {}, {}
+    for name, changes in {PAPER: _Preset(), **presets}.items():
+        where = f"[preset.{name}.grid]"
+        refuse_unknown(changes.grid, file.grid, where)
+        merged = {
+            grid: _merged(part, changes.grid.get(grid, {})) for grid, part in file.grid.items()
+        }
+        place = "" if name == PAPER else f" at the preset {name!r}"
+        grids[name] = _grids(merged, options, place)
+        deviations[name] = tuple(_differences(file.grid, merged, changes.reasons, name))
+    remarks = tuple(Deviation("", "", "", text) for text in file.remarks)
     return Experiment(
         file.experiment,
         file.title or file.experiment,
         preset,
         file.procedure,
-        grids,
+        grids[preset],
         entries,
-        (*remarks, *differences),
+        remarks + deviations[preset],
     )
 
 
@@ -172,13 +174,25 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _grid(part: Any, where: str) -> Grid:
-    grid = from_table(Grid, _table(part, where), where)
-    for name, options in grid.model_for.items():
-        _table(options, f"model_for.{name} of {where}")
-        if name not in grid.representations:
-            raise ParameterError(f"{where} has model_for.{name}, but no representation {name!r}")
-    return grid
+def _grids(tables: Mapping[str, Any], options: type[Any] | None, place: str) -> dict[str, Grid]:
+    """The grids of a preset, each with every key checked."""
+    grids = {}
+    for name, table in tables.items():
+        where = f"[grid.{name}]{place}"
+        grid = from_table(Grid, _table(table, where), where)
+        for values in (grid.datasets, grid.representations, grid.seeds, grid.scores):
+            if len(set(values)) != len(values):
+                raise ParameterError(f"{where} names something twice: {list(values)}")
+        for representation, settings in grid.model_for.items():
+            _table(settings, f"model_for.{representation} of {where}")
+            if representation not in grid.representations:
+                raise ParameterError(
+                    f"{where} has model_for.{representation}, but no such representation"
+                )
+        if options is not None:
+            from_table(options, grid.evaluation, f"[grid.{name}.evaluation]{place}")
+        grids[name] = grid
+    return grids
 
 
 def _entries(file: _File, folder: Path) -> dict[str, Entry]:
@@ -197,14 +211,6 @@ def _entries(file: _File, folder: Path) -> dict[str, Entry]:
     if ":" in file.procedure:
         found[file.procedure] = Entry.parse(file.procedure, folder, "'procedure'")
     return found
-
-
-def _check_keys(grids: Mapping[str, Grid]) -> None:
-    """A record must tell what it belongs to: no two cells of a grid may be the same."""
-    for name, grid in grids.items():
-        for values in (grid.datasets, grid.representations, grid.seeds, grid.scores):
-            if len(set(values)) != len(values):
-                raise ParameterError(f"[grid.{name}] names something twice: {list(values)}")
 
 
 def _merged(base: Any, changes: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from kuq.kernels.bandwidth import median_bandwidth
 
 
 def load_data(cell: Cell, context: Context) -> Dataset:
-    """The data set of a cell, tables brought to unit scale by their training rows.
+    """The data set of a cell: tables at unit scale, functions and images in their own units.
 
-    Functions and images stay in their own units. The user's own is a function
-    ``(data_dir, seed, **options)`` that returns a ``kuq.datasets.Dataset``.
+    The user's own is a function ``(data_dir, seed, **options)`` that returns a
+    ``kuq.datasets.Dataset``.
     """
     context.report("loads data", 0.0)
     if cell.dataset in cell.entries:
@@ -32,28 +33,15 @@ def load_data(cell: Cell, context: Context) -> Dataset:
         from kuq.datasets import load
 
         data = load(cell.dataset, data_dir=context.data_dir, seed=cell.seed, **cell.data)
-    return _unit_scale(data) if np.ndim(data.train.y) == 1 else data
+    return data if cell.train_rows is None else _fewer(data, cell.train_rows, cell.seed)
 
 
-def _unit_scale(data: Dataset) -> Dataset:
-    """Columns and targets minus their training mean, divided by their training deviation."""
-    x, y = np.asarray(data.train.x, float), np.asarray(data.train.y, float)
-    deviation = x.std(0)
-    spread = np.where(deviation > 0, deviation, 1.0)  # constant columns stay constant
-
-    def scaled(split: Split) -> Split:
-        return Split(
-            (np.asarray(split.x, float) - x.mean(0)) / spread,
-            (np.asarray(split.y, float) - y.mean()) / y.std(),
-        )
-
-    return dataclasses.replace(
-        data,
-        train=scaled(data.train),
-        validation=scaled(data.validation),
-        test=scaled(data.test),
-        shifted=None if data.shifted is None else scaled(data.shifted),
-    )
+def _fewer(data: Dataset, rows: int, seed: int) -> Dataset:
+    """At most so many training rows, chosen at random; validation and test rows stay."""
+    if len(data.train) <= rows:
+        return data
+    chosen = np.sort(np.random.default_rng([seed, 2]).permutation(len(data.train))[:rows])
+    return dataclasses.replace(data, train=Split(data.train.x[chosen], data.train.y[chosen]))
 
 
 def target_distance(targets: Any) -> float:
@@ -62,17 +50,30 @@ def target_distance(targets: Any) -> float:
     return median_bandwidth(values, event_ndim=values.ndim - 1)
 
 
-def make_model(cell: Cell, seed: int) -> Any:
+def make_model(cell: Cell, seed: int, **more: Any) -> Any:
     """A model that is not trained: kuq's for the paper's representations, or the user's own.
 
     The user's own is a function ``(seed, **options)`` that returns anything with
     ``fit(x, y, validation=(x, y))``, ``predict(x)`` and ``predict_distribution(x)``.
     """
+    options = {name: _option(value) for name, value in cell.model.items()} | more
     if cell.representation in cell.entries:
-        return cell.entries[cell.representation].load()(seed=seed, **cell.model)
-    from kuq.nn import Regressor  # here, since it needs an extra and seconds to import
+        return cell.entries[cell.representation].load()(seed=seed, **options)
+    from kuq import nn  # here, since it needs an extra and seconds to import
 
-    return Regressor(cell.representation, seed=seed, **cell.model)
+    if isinstance(options.get("backbone"), Mapping):
+        settings = dict(options["backbone"])
+        kinds = {"mlp": nn.MLP, "fno": nn.FNO, "convnext": nn.ConvNeXt}
+        kind = settings.pop("kind", None)
+        if kind not in kinds:
+            raise ParameterError(f"a backbone's kind must be one of {list(kinds)}, got {kind!r}")
+        options["backbone"] = kinds[kind](**settings)
+    return nn.Regressor(cell.representation, seed=seed, **options)
+
+
+def _option(value: Any) -> Any:
+    """TOML has no word for None: "never", as in patience = "never"."""
+    return None if value == "never" else value
 
 
 def squared_errors(prediction: Any, target: Any) -> np.ndarray:

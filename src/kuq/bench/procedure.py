@@ -67,6 +67,11 @@ def find_procedure(name: str, entries: Mapping[str, Any]) -> Procedure:
 
     if name in PROCEDURES:
         return PROCEDURES[name]()
+    if name not in entries:
+        raise ParameterError(
+            f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}, and your own as "
+            "'file.py:name'"
+        )
     found = entries[name].load()
     if not isinstance(found, Procedure):
         raise ParameterError(

@@ -45,7 +45,7 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     members = law.members(rng, count, options.cases)
     arrays = {"loc": members.loc, "scale": members.scale}
     if cell.representation == "sampler":
-        few = Normal(*(a[: options.members_of_draws] for a in arrays.values()), law.event_ndim)
+        few = _first(members, options.members_of_draws)
         arrays["values"] = few.sample(max(options.draws), rng)
     return arrays
 

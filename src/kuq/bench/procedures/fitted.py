@@ -14,12 +14,16 @@ from kuq.bench.kept import from_arrays, to_arrays
 from kuq.bench.learners import load_data, make_model, target_distance
 from kuq.bench.named_scores import scores_for
 from kuq.bench.procedure import Context
+from kuq.bench.procedures.example_maps import example_maps
 from kuq.distributions.base import Prediction
 from kuq.kernels.base import Score
 
 
 def depends_on(cell: Cell) -> dict[str, Any]:
-    """Data, model and seed; not the scores, and not the experiment that asks for them."""
+    """Data, model and seed; not the scores, and not the experiment that asks for them.
+
+    So the experiments on one data set train once for all of them.
+    """
     own = {cell.dataset, cell.representation}
     return {
         "predictions of": "test and shifted rows",
@@ -27,6 +31,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
         "dataset": cell.dataset,
         "representation": cell.representation,
         "seed": cell.seed,
+        "train_rows": cell.train_rows,
         "data": dict(cell.data),
         "model": dict(cell.model),
         "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in own},
@@ -46,7 +51,7 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
         arrays[f"{name}.y"] = np.asarray(split.y)
         arrays[f"{name}.mean"] = np.asarray(model.predict(split.x))
         arrays |= to_arrays(model.predict_distribution(split.x), name)
-    return arrays
+    return arrays | example_maps(cell, context, splits, model)
 
 
 def kept_prediction(arrays: Mapping[str, Any], name: str) -> Prediction:

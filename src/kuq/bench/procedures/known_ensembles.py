@@ -6,6 +6,7 @@ independent coordinates. Then every expectation over members is one over normal 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -53,11 +54,11 @@ class KnownLaw:
         """The expectation over both means of D(N(μ, s²), N(μ′, t²))."""
         if isinstance(score, LogScore):  # KL(N(μ′, t²) ‖ N(μ, s²)), with E(μ − μ′)² = 2 spread²
             square = (t * t + 2 * self.spread**2) / (2 * s * s)
-            return self.points * (np.log(s / t) + square - 0.5)
+            return self.points * (math.log(s / t) + square - 0.5)
         assert isinstance(score, Kernel)
-        gap = np.sqrt(s * s + t * t + 2 * self.spread**2)
-        own = (self._kernel_at(np.sqrt(2.0) * scale, score) for scale in (s, t))
-        return self._kernel_at(float(gap), score) - 0.5 * sum(own)
+        gap = math.sqrt(s * s + t * t + 2 * self.spread**2)
+        own = (self._kernel_at(math.sqrt(2.0) * scale, score) for scale in (s, t))
+        return self._kernel_at(gap, score) - 0.5 * sum(own)
 
     def _kernel_at(self, scale: float, kernel: Kernel) -> float:
         """E k(0, Z) with Z ~ N(0, scale²): the difference of two outcomes."""

@@ -11,7 +11,7 @@ from kuq.bench.bandwidths import TARGETS
 from kuq.bench.cell import Cell
 from kuq.bench.learners import squared_errors
 from kuq.bench.procedure import Context, Procedure
-from kuq.bench.procedures.example_field import save_example
+from kuq.bench.procedures.example_maps import save_examples
 from kuq.bench.procedures.fitted import depends_on, kept_prediction, predict, scores_and_bandwidth
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
@@ -26,6 +26,8 @@ class Options:
 
     component: str = "epistemic"
     bandwidth: str | float | Mapping[str, Any] = TARGETS
+    #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
+    draws: int = 0
     #: Bootstrap resamples behind each interval.
     resamples: int = 1000
 
@@ -45,9 +47,13 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
     yield cell.record("bandwidth", bandwidth, score="gaussian")
     for position, (name, score) in enumerate(scores.items()):
         context.report(f"evaluates {name}", position / len(scores))
+        within, beyond = (
+            decompose(rows, score, draws=options.draws or None, seed=cell.seed)
+            for rows in (inside, outside)
+        )
         found = protocols.ood_detection(
-            decompose(inside, score)[options.component],
-            decompose(outside, score)[options.component],
+            within[options.component],
+            beyond[options.component],
             seed=cell.seed,
             resamples=options.resamples,
         )
@@ -60,8 +66,7 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
         }
         for quantity, value in values.items():
             yield cell.record(quantity, value, score=name, component=options.component)
-    for name in ("test", "shifted"):
-        save_example(cell, arrays, context, name)
+    save_examples(cell, arrays, context)
 
 
 PROCEDURE = Procedure(predict, evaluate, depends_on, Options)

@@ -13,7 +13,7 @@ from kuq.bench.bandwidths import TARGETS
 from kuq.bench.cell import Cell
 from kuq.bench.learners import squared_errors
 from kuq.bench.procedure import Context, Procedure
-from kuq.bench.procedures.example_field import save_example
+from kuq.bench.procedures.example_maps import save_examples
 from kuq.bench.procedures.fitted import depends_on, kept_prediction, predict, scores_and_bandwidth
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
@@ -28,6 +28,8 @@ class Options:
     component: str = "total"
     retention: tuple[float, ...] = (0.5, 1.0)
     bandwidth: str | float | Mapping[str, Any] = TARGETS
+    #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
+    draws: int = 0
     #: Points of a retention curve that are stored, spread evenly.
     curve_points: int = 51
 
@@ -44,8 +46,8 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
     oracle_stored = False
     for position, (name, score) in enumerate(scores.items()):
         context.report(f"evaluates {name}", position / len(scores))
-        uncertainty = decompose(test, score)[options.component]
-        found = protocols.selective_prediction(uncertainty, error, (low, high))
+        u = decompose(test, score, draws=options.draws or None, seed=cell.seed)
+        found = protocols.selective_prediction(u[options.component], error, (low, high))
         shown = _spread(len(found.retention), options.curve_points)
         if not oracle_stored:
             for i in shown:
@@ -61,7 +63,7 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
                 component=options.component,
                 x=found.retention[i],
             )
-    save_example(cell, arrays, context, "test")
+    save_examples(cell, arrays, context)
 
 
 def _spread(count: int, points: int) -> list[int]:
