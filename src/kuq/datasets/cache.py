@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kuq.errors import KuqError
 
 _LOG = logging.getLogger("kuq.datasets")
-Fill: TypeAlias = Callable[[NDArray[np.float64]], None]
+Fill: TypeAlias = Callable[[NDArray[Any]], None]
 
 
 class DataError(KuqError):
@@ -116,8 +116,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def cached_array(
-    name: str, settings: Mapping[str, Any], shape: tuple[int, ...], fill: Fill
-) -> NDArray[np.float64]:
+    name: str,
+    settings: Mapping[str, Any],
+    shape: tuple[int, ...],
+    fill: Fill,
+    dtype: type[np.floating[Any]] = np.float64,
+) -> NDArray[Any]:
     """An array that ``fill`` writes once and that is read from disk, memory-mapped, ever after.
 
     ``settings`` are all that decides its values. It is stored as ``.npy`` with a ``.json`` beside
@@ -130,7 +134,7 @@ def cached_array(
     with lock(path):
         if not _is_whole(path, facts):
             with replacing(path) as part:
-                array = np.lib.format.open_memmap(part, "w+", np.float64, shape)
+                array = np.lib.format.open_memmap(part, "w+", dtype, shape)
                 fill(array)
                 array.flush()
                 del array
@@ -138,7 +142,7 @@ def cached_array(
             note = path.with_suffix(".json")
             with replacing(note) as part:
                 part.write_text(json.dumps({"settings": json.loads(facts), "sha256": digest}))
-    stored: NDArray[np.float64] = np.load(path, mmap_mode="r", allow_pickle=False)
+    stored: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return stored
 
 

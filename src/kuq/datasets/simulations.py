@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -139,7 +140,7 @@ def load_burgers(
                 )
 
             facts = {**settings, "viscosity": nu, "seed": begin}
-            waves = lambda: superposed_waves(count, POINTS, begin)  # noqa: E731
+            waves = partial(superposed_waves, count, POINTS, begin)
             return _cached("burgers", facts, count, waves, evolve)
 
         inside = simulated(trajectories, positive("viscosity", viscosity), simulation_seed)

@@ -45,6 +45,13 @@ class Table:
     decimals: tuple[int, ...] | None = None
     summary: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     remark: str = ""
+    licence: str = LICENCE
+
+    @property
+    def origin(self) -> str:
+        """Where it is downloaded from, in words."""
+        names = ("the UCI repository" if isinstance(s, File) else "OpenML" for s in self.sources)
+        return " or ".join(dict.fromkeys(names))
 
 
 TABLES = (
@@ -85,6 +92,7 @@ TABLES = (
         "20d07850db8d874ed774aa79ff721947fd912b77b089c88322a2aeeb72801fd7",
         (OpenML(189, "y"), OpenML(44980, "y")),
         remark="of the Delve collection, not in the UCI repository",
+        licence="public (OpenML)",
     ),
     Table(
         "naval-propulsion-plant",
@@ -165,7 +173,7 @@ def load_uci(
     where, numbers = _find(table, data_dir, verify)
     facts = {
         "source": where,
-        "licence": LICENCE,
+        "licence": table.licence,
         "target": table.target,
         "checked": verified(table, numbers) if verify else "no",
         "remark": table.remark,
