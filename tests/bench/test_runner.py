@@ -160,7 +160,6 @@ class Terminal(io.StringIO):
 
 
 def test_progress_of_the_whole_and_of_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "_INTERVAL", 0.0)
     experiment = read_experiment(write_experiment(tmp_path))
     cells = list(experiment.cells())
     stream, seen = Terminal(), []
@@ -169,6 +168,7 @@ def test_progress_of_the_whole_and_of_cells(tmp_path, monkeypatch):
 
     def predict(cell, context):
         context.report("fits", 2 / 3)
+        context.report("fits", 0.9)  # too soon to be worth a note
         progress.running([cell], tmp_path)
         seen.append(stream.getvalue().split("\r")[-1])
         return {}
@@ -178,8 +178,8 @@ def test_progress_of_the_whole_and_of_cells(tmp_path, monkeypatch):
     for cell in cells[1:3]:
         progress.cell(worker.run_cell(worker.Task(cell, tmp_path, None, {})))
     assert stream.getvalue().startswith("4 cells, 1 of them done before\n")
-    assert seen[0].endswith("1/4 done | lines/bb/normal/0 fits 67%")
-    assert re.search(r"\n2/4 done, about .* left \| lines/a/normal/1 fits 67%$", seen[1])
+    assert seen[0].endswith("1/4 done | lines/bb/normal/0 fits 67% (0.0 s)")
+    assert re.search(r"\n2/4 done, about .* left \| lines/a/normal/1 fits 67% \(0.0 s\)$", seen[1])
     assert "[2/4] tiny/lines/bb/normal/0: done in " in stream.getvalue()
     assert list((tmp_path / "progress").iterdir()) == []
 
