@@ -12,6 +12,7 @@ from kuq.bench import Procedure, Store, StoreError, arrays, read_experiment, run
 from kuq.bench.lock import locked
 from kuq.bench.progress import Progress
 from kuq.cli import main
+from kuq.errors import ParameterError
 
 
 def results(folder):
@@ -192,6 +193,12 @@ def test_without_a_terminal_progress_is_a_line_per_cell(tmp_path):
     assert first == "2 cells"
     assert re.fullmatch(r"\[1/2\] tiny/lines/a/normal/0: done in .* s", second)
     assert third.startswith("[2/2] tiny/lines/bb/normal/0: FAILED: RuntimeError: the moon")
+
+
+def test_two_experiments_of_one_name_are_refused(tmp_path):
+    experiment = read_experiment(write_experiment(tmp_path))
+    with pytest.raises(ParameterError, match="need different names"):
+        run([experiment, experiment], tmp_path / "run", jobs=0)
 
 
 def test_wrong_usage_has_its_own_exit_code(tmp_path, capsys):
