@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import kuq
-from kuq.cli import data, decompose, demo, kernels, report
+from kuq.cli import data, decompose, demo, kernels, report, run
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
 COMMANDS: dict[str, ModuleType] = {
@@ -19,6 +19,7 @@ COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "kernels": kernels,
     "report": report,
+    "run": run,
 }
 
 _EXAMPLES = """\
