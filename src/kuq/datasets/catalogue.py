@@ -1,0 +1,201 @@
+"""All data sets by name: one row each, with what a user wants to know before fetching it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, final
+
+from kuq.datasets import uci
+from kuq.datasets.base import Dataset
+from kuq.datasets.depth import load_depth
+from kuq.datasets.diabetes import load_diabetes
+from kuq.datasets.rollouts import Rollouts, burgers_rollouts, kuramoto_sivashinsky_rollouts
+from kuq.datasets.simulations import load_burgers, load_kuramoto_sivashinsky
+from kuq.datasets.synthetic_depth import load_synthetic_depth
+from kuq.datasets.synthetic_temperature import load_synthetic_temperature
+from kuq.datasets.temperature import load_temperature
+from kuq.datasets.uci import load_uci
+from kuq.errors import ParameterError
+
+Task: TypeAlias = Literal["table", "function", "image"]
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """A data set that can be loaded by name, and the facts about it.
+
+    ``load(data_dir, seed, **options)`` makes the data; ``task`` says what one row is: a row of a
+    table, a function on a grid, or an image. ``size`` is what is stored on disk, in words.
+    ``rollouts`` gives whole trajectories for the figure, where there are such.
+    """
+
+    name: str
+    load: Callable[..., Dataset]
+    title: str
+    task: Task
+    size: str
+    licence: str
+    source: str
+    synthetic: bool = False
+    rollouts: Callable[[], Rollouts] | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, and that it is synthetic if it is."""
+        return f"{self.name} (synthetic)" if self.synthetic else self.name
+
+
+#: To add a data set, write one file with its loader and one row here.
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        "diabetes",
+        load_diabetes,
+        "progression of diabetes, 442 × 10",
+        "table",
+        "none",
+        "BSD 3-Clause",
+        "part of scikit-learn, no download",
+    ),
+    *(
+        Entry(
+            table.name,
+            partial(load_uci, table),
+            f"{table.target}, {table.rows} × {table.features}",
+            "table",
+            table.size,
+            table.licence,
+            f"downloaded from {table.origin}",
+        )
+        for table in uci.TABLES
+    ),
+    Entry(
+        "kuramoto-sivashinsky",
+        load_kuramoto_sivashinsky,
+        "chaotic waves, next increment; L = 64, shifted L = 80",
+        "function",
+        "108 MiB",
+        "MIT (kuq)",
+        "simulated on first use; trajectories=10_000 as in the paper takes 1.1 GiB",
+        rollouts=kuramoto_sivashinsky_rollouts,
+    ),
+    Entry(
+        "kuramoto-sivashinsky-small",
+        partial(load_kuramoto_sivashinsky, trajectories=100, points=64),
+        "the same with 100 trajectories on 64 points",
+        "function",
+        "2.7 MiB",
+        "MIT (kuq)",
+        "simulated on first use, in seconds",
+        rollouts=kuramoto_sivashinsky_rollouts,
+    ),
+    Entry(
+        "burgers",
+        load_burgers,
+        "waves and shocks, next increment; ν = 0.1, shifted ν = 0.01",
+        "function",
+        "88 MiB",
+        "MIT (kuq)",
+        "simulated on first use, or read from PDEBench's files (CC BY 4.0, 8 GB each)",
+        rollouts=burgers_rollouts,
+    ),
+    Entry(
+        "depth",
+        load_depth,
+        "depth from a picture: NYU Depth v2 (rooms), shifted ApolloScape (streets)",
+        "image",
+        "2.8 GB",
+        "terms of their authors",
+        "files that you have: the caches of deep evidential regression, or the labelled NYU set",
+    ),
+    Entry(
+        "depth-synthetic",
+        load_synthetic_depth,
+        "inverse depth from a picture: rendered rooms, shifted rendered streets",
+        "image",
+        "127 MiB",
+        "MIT (kuq)",
+        "rendered on first use",
+        synthetic=True,
+    ),
+    Entry(
+        "temperature",
+        load_temperature,
+        "surface temperature in 6 hours: ERA5 over Europe, shifted North America",
+        "image",
+        "by use",
+        "Copernicus, CC BY 4.0",
+        "WeatherBench2, read as it is used",
+    ),
+    Entry(
+        "temperature-synthetic",
+        load_synthetic_temperature,
+        "surface temperature in 6 hours: made-up weather over two made-up regions",
+        "image",
+        "174 MiB",
+        "MIT (kuq)",
+        "simulated on first use",
+        synthetic=True,
+    ),
+)
+
+
+def catalogue() -> Mapping[str, Entry]:
+    """All data sets by name, in the order in which they are listed."""
+    return MappingProxyType({entry.name: entry for entry in ENTRIES})
+
+
+def entry(name: str) -> Entry:
+    """The data set of this name; the error lists all names."""
+    known = catalogue()
+    if name not in known:
+        raise ParameterError(
+            f"there is no data set {name!r}; the names are {', '.join(known)} (kuq data list)"
+        )
+    return known[name]
+
+
+def table() -> str:
+    """All data sets with task, size and licence in columns, and under each what it is."""
+    head = ("name", "task", "size", "licence")
+    rows = [(entry.label, entry.task, entry.size, entry.licence) for entry in ENTRIES]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [_columns(head, widths)]
+    for entry, row in zip(ENTRIES, rows, strict=True):
+        lines += [_columns(row, widths), f"    {entry.title}; {entry.source}"]
+    return "\n".join(lines)
+
+
+def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(padded).rstrip()
+
+
+def load(name: str, data_dir: str | Path | None = None, seed: int = 0, **options: Any) -> Dataset:
+    """The data set of this name: training, validation, test and shifted rows.
+
+    ``data_dir`` is a folder with the user's own files; without it, the environment variable
+    ``KUQ_DATA`` names one. What is neither there nor cached (in ``KUQ_CACHE``, or the user's
+    cache) is downloaded or simulated on first use. ``seed`` chooses the splits; the same call
+    gives the same numbers every time. ``options`` are those of the loader.
+
+    >>> load("diabetes").train
+    Split(x=(358, 10), y=(358,))
+    """
+    found = entry(name)
+    known = [
+        parameter.name
+        for parameter in inspect.signature(found.load).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for option in options:
+        if option not in known:
+            raise ParameterError(f"{name} has no option {option!r}; it has {', '.join(known)}")
+    folder = None if data_dir is None else Path(data_dir)
+    data = found.load(folder, seed, **options)
+    return data if data.name == name else replace(data, name=name)

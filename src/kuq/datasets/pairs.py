@@ -1,0 +1,74 @@
+"""One-step prediction: from the last two states of a trajectory to the next increment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from kuq.datasets.base import Dataset, Split
+from kuq.datasets.etdrk4 import Real
+from kuq.datasets.tables import Rows, Scaling, split_rows, standardised_units
+from kuq.datasets.trajectories import whole_number
+from kuq.errors import ParameterError
+
+
+@final
+@dataclass(frozen=True)
+class Pairs:
+    """How pairs are taken: ``count`` frames s of each trajectory, at random, from 2 on."""
+
+    count: int
+    frames: int
+
+    def __post_init__(self) -> None:
+        whole_number("pairs", self.count, 1)
+        if self.count > self.frames - 2:
+            raise ParameterError(
+                f"trajectories of {self.frames} frames have {max(0, self.frames - 2)} pairs at "
+                f"most, got pairs={self.count}"
+            )
+
+    def of(self, trajectories: Real, rows: Rows, rng: np.random.Generator) -> Split:
+        """x (n, 2, points) with u(s−2), u(s−1), and y (n, points) with u(s) − u(s−1)."""
+        x = np.empty((len(rows), self.count, 2, trajectories.shape[2]))
+        y = np.empty((len(rows), self.count, trajectories.shape[2]))
+        for position, row in enumerate(rows):
+            states = np.asarray(trajectories[row])
+            chosen = np.sort(rng.permutation(self.frames - 2)[: self.count])
+            x[position, :, 0], x[position, :, 1] = states[chosen], states[chosen + 1]
+            y[position] = states[chosen + 2] - states[chosen + 1]
+        return Split(x.reshape(-1, *x.shape[2:]), y.reshape(-1, y.shape[2]))
+
+
+def pair_dataset(
+    name: str,
+    inside: Real,
+    outside: Real,
+    pairs: Pairs,
+    seed: int,
+    units: str,
+    provenance: Mapping[str, Any],
+    standardise: bool = False,
+) -> Dataset:
+    """Split trajectories (n, frames, points) by seed, and take pairs from each.
+
+    Whole trajectories go to training, validation or test, so that no state is in two of them.
+    With ``standardise``, states and increments are scaled by two numbers each, the mean and the
+    standard deviation in training.
+    """
+    parts = split_rows(len(inside), seed)
+    streams = np.random.default_rng([seed, 1]).spawn(len(parts) + 1)
+    splits = [pairs.of(inside, rows, rng) for rows, rng in zip(parts, streams[:-1], strict=True)]
+    splits.append(pairs.of(outside, np.arange(len(outside)), streams[-1]))
+    facts = {**provenance, "seed": seed, "pairs": pairs.count, "standardised": standardise}
+    if standardise:
+        of_x, of_y = (Scaling.of(a.reshape(-1)) for a in (splits[0].x, splits[0].y))
+        splits = [Split(of_x(s.x), of_y(s.y)) for s in splits]
+        facts |= {"x_mean": float(of_x.mean), "x_scale": float(of_x.scale)}
+        facts |= {"y_mean": float(of_y.mean), "y_scale": float(of_y.scale)}
+        units = standardised_units(units, of_y)
+    train, validation, test, shifted = splits
+    return Dataset(name, train, validation, test, shifted, False, units, facts)
