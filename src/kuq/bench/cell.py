@@ -1,0 +1,91 @@
+"""A cell of the grid: one data set, one representation, one seed, and all settings for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import kuq
+from kuq.bench.entry import Entry
+from kuq.bench.records import Record
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """What one unit of work depends on, and nothing else: it is trained and evaluated once.
+
+    ``data``, ``model`` and ``evaluation`` are the tables of the experiment file that hold for
+    this cell; ``train_rows`` is the most rows that are trained on; ``entries`` is the code of
+    the user's own, by the names used in the file.
+    """
+
+    experiment: str
+    grid: str
+    dataset: str
+    representation: str
+    seed: int
+    procedure: str
+    scores: tuple[str, ...] = ()
+    train_rows: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The cell's name in store and messages."""
+        parts = (self.experiment, self.grid, self.dataset, self.representation, str(self.seed))
+        return "/".join(parts)
+
+    def settings(self) -> dict[str, Any]:
+        """All that the numbers of the cell depend on, as plain data."""
+        return {
+            "kuq": kuq.__version__,
+            "dataset": self.dataset,
+            "representation": self.representation,
+            "seed": self.seed,
+            "procedure": self.procedure,
+            "scores": list(self.scores),
+            "train_rows": self.train_rows,
+            "data": dict(self.data),
+            "model": dict(self.model),
+            "evaluation": dict(self.evaluation),
+            "entries": {name: entry.identity for name, entry in sorted(self.entries.items())},
+        }
+
+    def settings_digest(self) -> str:
+        """Equal for equal settings: a cell is done again when it changes."""
+        return digest(self.settings())
+
+    def record(
+        self,
+        quantity: str,
+        value: float,
+        *,
+        score: str = "",
+        component: str = "",
+        x: float | None = None,
+    ) -> Record:
+        """A record of this cell."""
+        return Record(
+            self.experiment,
+            self.dataset,
+            self.representation,
+            self.seed,
+            quantity,
+            float(value),
+            score,
+            component,
+            None if x is None else float(x),
+        )
+
+
+def digest(settings: Mapping[str, Any]) -> str:
+    """32 hexadecimal digits that stand for plain data, whatever the order of its keys."""
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,113 @@
+"""Active learning: test errors while each score chooses what is labelled next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from kuq import protocols
+from kuq.bench.bandwidths import TARGETS, bandwidth_of
+from kuq.bench.cell import Cell
+from kuq.bench.learners import load_data, make_model, target_distance
+from kuq.bench.named_scores import scores_for
+from kuq.bench.procedure import Context, Procedure
+from kuq.bench.records import Record
+from kuq.bench.settings import from_table
+from kuq.kernels.base import Score
+
+RANDOM = "random"
+#: Rows of the pool that tell the kind of law, and the bandwidth where it comes from predictions.
+_PROBE = 256
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """Keys of ``[grid.NAME.evaluation]``: shares of the pool, and how often it is labelled.
+
+    ``candidates`` scores a random part of the pool only (0: all of it); ``test_rows`` limits the
+    test rows (0: all of them).
+    """
+
+    initial: float = 0.05
+    batch: float = 0.01
+    rounds: int = 20
+    component: str = "epistemic"
+    bandwidth: str | float | Mapping[str, Any] = TARGETS
+    candidates: int = 0
+    test_rows: int = 0
+
+
+def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
+    """Sizes of the labelled set and test errors of every round, for every score and at random."""
+    options = from_table(Options, cell.evaluation, "evaluation")
+    data = load_data(cell, context)
+    pool_x, pool_y = np.asarray(data.train.x), np.asarray(data.train.y)
+    rows = slice(options.test_rows or None)
+    test_x, test_y = np.asarray(data.test.x)[rows], np.asarray(data.test.y)[rows]
+    shares: dict[str, Any] = {
+        "initial": options.initial,
+        "batch": options.batch,
+        "seed": cell.seed,
+    }
+    fit = _first_one_kept(cell)
+    # All acquisitions begin with the same labels, hence with the same learner.
+    steps = protocols.active_learning(
+        fit, pool_x, pool_y, test_x, test_y, score=None, rounds=0, **shares
+    )
+    probe = next(steps).learner.predict_distribution(pool_x[:_PROBE])
+    bandwidth = bandwidth_of(options.bandwidth, cell.dataset, target_distance(pool_y), probe)
+    scores: dict[str, Score | None] = {**scores_for(cell, probe, bandwidth), RANDOM: None}
+    arrays: dict[str, Any] = {"bandwidth": np.array(bandwidth)}
+    for position, (name, score) in enumerate(scores.items()):
+        steps = protocols.active_learning(
+            fit,
+            pool_x,
+            pool_y,
+            test_x,
+            test_y,
+            score=score,
+            rounds=options.rounds,
+            component=options.component,
+            candidates=options.candidates or None,
+            **shares,
+        )
+        sizes, errors = [], []
+        for step in steps:
+            done = (position + step.round / (options.rounds + 1)) / len(scores)
+            context.report(f"round {step.round} of {name}", done)
+            sizes.append(step.labelled)
+            errors.append(step.error)
+        arrays[f"labels.{name}"], arrays[f"mse.{name}"] = np.array(sizes), np.array(errors)
+    return arrays
+
+
+def _first_one_kept(cell: Cell) -> Callable[[Any, Any], Any]:
+    """Trains a learner on labelled rows; the first rows that come train only once."""
+    kept: list[tuple[Any, Any]] = []
+
+    def fit(x: Any, y: Any) -> Any:
+        if kept and np.array_equal(kept[0][0], x):
+            return kept[0][1]
+        model = make_model(cell, cell.seed).fit(x, y)
+        if not kept:
+            kept.append((x, model))
+        return model
+
+    return fit
+
+
+def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
+    """Test MSE against the number of labels, for every acquisition."""
+    yield cell.record("bandwidth", float(arrays["bandwidth"]), score="gaussian")
+    for key in arrays:
+        what, _, name = key.partition(".")
+        if what == "mse":
+            for size, error in zip(arrays[f"labels.{name}"], arrays[key], strict=True):
+                yield cell.record("mse", error, score=name, x=size)
+
+
+PROCEDURE = Procedure(predict, evaluate, options=Options)

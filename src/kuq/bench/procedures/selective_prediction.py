@@ -1,0 +1,74 @@
+"""Selective prediction: errors of what is left when the most uncertain predictions are withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from kuq import protocols
+from kuq.bench.bandwidths import TARGETS
+from kuq.bench.cell import Cell
+from kuq.bench.learners import squared_errors
+from kuq.bench.procedure import Context, Procedure
+from kuq.bench.procedures.example_maps import save_examples
+from kuq.bench.procedures.fitted import depends_on, kept_prediction, predict, scores_and_bandwidth
+from kuq.bench.records import Record
+from kuq.bench.settings import from_table
+from kuq.uncertainty import decompose
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """Keys of ``[grid.NAME.evaluation]``: which uncertainty, over which retentions."""
+
+    component: str = "total"
+    retention: tuple[float, ...] = (0.5, 1.0)
+    bandwidth: str | float | Mapping[str, Any] = TARGETS
+    #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
+    draws: int = 0
+    #: Points of a retention curve that are stored, spread evenly.
+    curve_points: int = 51
+
+
+def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
+    """Prediction-rejection ratio and retention curve under every score."""
+    options = from_table(Options, cell.evaluation, "evaluation")
+    test = kept_prediction(arrays, "test")
+    error = squared_errors(arrays["test.mean"], arrays["test.y"])
+    scores, bandwidth = scores_and_bandwidth(cell, arrays, options.bandwidth)
+    yield cell.record("mse", error.mean())
+    yield cell.record("bandwidth", bandwidth, score="gaussian")
+    low, high = options.retention
+    oracle_stored = False
+    for position, (name, score) in enumerate(scores.items()):
+        context.report(f"evaluates {name}", position / len(scores))
+        u = decompose(test, score, draws=options.draws or None, seed=cell.seed)
+        found = protocols.selective_prediction(u[options.component], error, (low, high))
+        shown = _spread(len(found.retention), options.curve_points)
+        if not oracle_stored:
+            for i in shown:
+                yield cell.record("risk_oracle", found.oracle[i], x=found.retention[i])
+            oracle_stored = True
+        yield cell.record("prr", found.prr, score=name, component=options.component)
+        yield cell.record("prr_full", found.prr_full, score=name, component=options.component)
+        for i in shown:
+            yield cell.record(
+                "risk",
+                found.risk[i],
+                score=name,
+                component=options.component,
+                x=found.retention[i],
+            )
+    save_examples(cell, arrays, context)
+
+
+def _spread(count: int, points: int) -> list[int]:
+    """At most so many places of a curve, with both ends."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, points))})
+
+
+PROCEDURE = Procedure(predict, evaluate, depends_on, Options)

@@ -1,0 +1,144 @@
+"""Runs the cells of experiments that are not done yet, and stores what comes of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from kuq._threads import workers
+from kuq.bench.cell import Cell
+from kuq.bench.experiment import Experiment
+from kuq.bench.lock import locked
+from kuq.bench.pools import DaskCluster, InProcess, LocalProcesses, Pool
+from kuq.bench.progress import Progress
+from kuq.bench.store import Store
+from kuq.bench.worker import PREDICTIONS, PROGRESS, CellResult, Task
+from kuq.errors import ParameterError
+
+#: Seconds between two looks at what the cells in flight say of themselves.
+_GLANCE = 1.0
+
+
+@final
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended: cells done before it, done by it, and the messages of those that failed."""
+
+    before: int
+    done: int
+    failed: Mapping[str, str]
+
+
+def run(
+    experiments: Sequence[Experiment],
+    out: str | Path,
+    *,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    data_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Run all cells of the experiments that ``out`` has no results of, and store theirs there.
+
+    ``jobs`` processes (by default one per core; 0 runs in this one), or the workers of the Dask
+    ``scheduler``. Killed at any moment and called again, it repeats the cells that were in flight,
+    no more. A cell that raises is stored as failed, is tried again by the next call, and the rest
+    goes on. The numbers do not depend on the number of jobs or of interruptions.
+    """
+    presets = sorted({experiment.preset for experiment in experiments})
+    if len(presets) != 1:
+        raise ParameterError(f"experiments of one run need one preset, got {presets}")
+    if jobs is not None and jobs < 0:
+        raise ParameterError(f"jobs must be at least 0, got {jobs}")
+    progress = Progress() if progress is None else progress
+    with Store.create(out, presets[0]) as store, locked(store.folder):
+        _prepare(store.folder)
+        for experiment in experiments:
+            store.plan(experiment)
+        done = {cell.key for cell in store.cells() if cell.status == "done"}
+        cells = [cell for experiment in experiments for cell in experiment.cells()]
+        todo = [cell for cell in cells if cell.key not in done]
+        progress.begin(len(cells), len(cells) - len(todo))
+        failed: dict[str, str] = {}
+        if todo:
+            pool = _pool(jobs, scheduler, store.folder, len(todo))
+            try:
+                where = None if data_dir is None else Path(data_dir).resolve()
+                failed = _work(todo, pool, store, where, progress)
+            finally:
+                pool.close()
+        return Summary(len(cells) - len(todo), len(todo) - len(failed), failed)
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folders, and clear what a killed run left half-written."""
+    for name in (PREDICTIONS, PROGRESS, "fields"):
+        (folder / name).mkdir(exist_ok=True)
+        for rest in (folder / name).glob(".*.tmp"):
+            rest.unlink(missing_ok=True)
+    for rest in (folder / PROGRESS).iterdir():
+        rest.unlink(missing_ok=True)
+
+
+def _pool(jobs: int | None, scheduler: str | None, run: Path, cells: int) -> Pool:
+    if scheduler is not None:
+        return DaskCluster(scheduler, run.resolve())
+    if jobs == 0:
+        return InProcess()
+    return LocalProcesses(min(workers() if jobs is None else jobs, cells))
+
+
+def _work(
+    todo: Sequence[Cell], pool: Pool, store: Store, data_dir: Path | None, progress: Progress
+) -> dict[str, str]:
+    """Keep the pool busy until nothing is left; returns the messages of cells that failed."""
+    waiting = deque(todo)
+    alone: deque[Cell] = deque()  # cells in flight when a process died: one of them may be why
+    flying: dict[Future[CellResult], Cell] = {}
+    failed: dict[str, str] = {}
+    run = store.folder.resolve()
+    while waiting or alone or flying:
+        source, slots = (alone, 1) if alone else (waiting, pool.slots)
+        broken = False
+        while source and len(flying) < slots and not broken:
+            try:
+                future = pool.submit(Task(source[0], run, data_dir, store.checksums()))
+                flying[future] = source.popleft()
+            except BrokenProcessPool:  # a process died since the last look
+                broken = True
+        ended, _ = wait(flying, timeout=_GLANCE, return_when=FIRST_COMPLETED)
+        lost: list[Cell] = []
+        for future in ended:
+            cell = flying.pop(future)
+            error = future.exception()
+            if error is None:
+                result = future.result()
+            elif isinstance(error, BrokenProcessPool) and slots > 1:
+                lost.append(cell)
+                broken = True
+                continue
+            else:
+                broken = broken or isinstance(error, BrokenProcessPool)
+                result = CellResult(cell, message=_death(error))
+            store.save(result)
+            progress.cell(result)
+            if not result.done:
+                failed[cell.key] = result.message
+        if broken:
+            pool.renew()
+            alone.extend([*lost, *flying.values()])
+            flying.clear()
+        progress.running(flying.values(), run)
+    return failed
+
+
+def _death(error: BaseException) -> str:
+    return (
+        f"the process of this cell died without a word ({type(error).__name__}: {error}); it may "
+        "have run out of memory"
+    )

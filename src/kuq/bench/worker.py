@@ -1,0 +1,157 @@
+"""One cell from its settings to its records, in whatever process it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from kuq.bench.arrays import file_checksum, load_arrays, save_arrays
+from kuq.bench.cell import Cell
+from kuq.bench.procedure import Context, Procedure, procedure_of
+from kuq.bench.records import Record
+
+#: Folders of a run.
+PREDICTIONS = "predictions"
+PROGRESS = "progress"
+#: Seconds between two notes of progress; more often would only wear the disk.
+_INTERVAL = 0.5
+
+
+@final
+@dataclass(frozen=True)
+class Task:
+    """A cell and where it runs; ``checksums`` are those of predictions that the store knows of."""
+
+    cell: Cell
+    run: Path
+    data_dir: Path | None
+    checksums: Mapping[str, str]
+
+
+@final
+@dataclass(frozen=True)
+class Predictions:
+    """The file of a cell's predictions, and what it took to make them."""
+
+    digest: str
+    checksum: str
+    size: int
+    seconds: float
+    cpu_seconds: float
+
+
+@final
+@dataclass(frozen=True)
+class CellResult:
+    """What came of a cell: records, or the message of the error that ended it."""
+
+    cell: Cell
+    records: tuple[Record, ...] = ()
+    message: str = ""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    predictions: Predictions | None = None
+    trained: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the cell gave its records."""
+        return not self.message
+
+
+def run_cell(task: Task) -> CellResult:
+    """Predict, unless intact predictions of the same settings are there, and evaluate.
+
+    An error is part of the result, with its traceback, so that one cell cannot end the run.
+    """
+    start, cpu_start = time.perf_counter(), time.process_time()
+    predictions, trained, message = None, False, ""
+    records: tuple[Record, ...] = ()
+    note = _Note(task.run / PROGRESS / f"{task.cell.key.replace('/', '~')}.json")
+    context = Context(task.run, task.data_dir, note)
+    try:
+        note("starts", 0.0)
+        procedure = procedure_of(task.cell)
+        arrays, predictions, trained = _predictions(procedure, task, context)
+        note("evaluates", 0.0)
+        records = tuple(procedure.evaluate(task.cell, arrays, context))
+        _check(records, task.cell)
+    except Exception:
+        records, message = (), traceback.format_exc()
+    finally:
+        note.remove()
+    return CellResult(
+        task.cell,
+        records,
+        message,
+        time.perf_counter() - start,
+        time.process_time() - cpu_start,
+        predictions,
+        trained,
+    )
+
+
+def _predictions(
+    procedure: Procedure, task: Task, context: Context
+) -> tuple[Mapping[str, Any], Predictions, bool]:
+    start, cpu_start = time.perf_counter(), time.process_time()
+    digest = procedure.training_digest(task.cell)
+    path = task.run / PREDICTIONS / f"{digest}.npz"
+    known = task.checksums.get(digest)
+    arrays: Mapping[str, Any] | None = None
+    if path.exists() and known in (None, file_checksum(path)):
+        arrays = load_arrays(path, digest)
+    trained = arrays is None
+    if trained:
+        save_arrays(path, procedure.predict(task.cell, context), digest)
+        # What is evaluated is what was kept, so that doing it again gives the same numbers.
+        arrays = load_arrays(path, digest)
+    if arrays is None:
+        raise OSError(f"the predictions were written to {path}, but cannot be read back")
+    kept = Predictions(
+        digest,
+        file_checksum(path),
+        path.stat().st_size,
+        time.perf_counter() - start,
+        time.process_time() - cpu_start,
+    )
+    return arrays, kept, trained
+
+
+def _check(records: tuple[Record, ...], cell: Cell) -> None:
+    """Records belong to the cell that gives them: what the store takes for granted."""
+    own = (cell.experiment, cell.dataset, cell.representation, cell.seed)
+    for record in records:
+        if not isinstance(record, Record):
+            raise TypeError(f"evaluate must give kuq.bench.Record objects, got {record!r}")
+        if (record.experiment, record.dataset, record.representation, record.seed) != own:
+            raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
+
+
+class _Note:
+    """Progress of a cell as a small file in the run's folder, where the runner reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = -_INTERVAL
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        now = time.monotonic()
+        if now - self._last < _INTERVAL:
+            return
+        self._last = now
+        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(json.dumps({"stage": stage, "fraction": fraction}))
+            os.replace(temporary, self._path)
+        except OSError:  # a full disk must not end a cell because of its progress
+            temporary.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)

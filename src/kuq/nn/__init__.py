@@ -1,0 +1,41 @@
+"""Networks that predict kuq distributions, and ensembles of them trained as one computation."""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        'kuq.nn needs PyTorch and scikit-learn; to have them: pip install "kuq[torch]"',
+        name=_error.name,
+    ) from _error
+
+from kuq.nn.backbones import Backbone, Body
+from kuq.nn.convnext import ConvNeXt
+from kuq.nn.fno import FNO
+from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
+from kuq.nn.history import History
+from kuq.nn.mlp import MLP
+from kuq.nn.network import Network
+from kuq.nn.one_by_one import OneByOne
+from kuq.nn.regressor import Regressor
+from kuq.nn.settings import Training
+from kuq.nn.training import fit
+
+__all__ = [
+    "FNO",
+    "MLP",
+    "Backbone",
+    "Body",
+    "ConvNeXt",
+    "EvidentialHead",
+    "Head",
+    "History",
+    "LowRankHead",
+    "MixtureHead",
+    "Network",
+    "NormalHead",
+    "OneByOne",
+    "Regressor",
+    "SamplerHead",
+    "Training",
+    "fit",
+]

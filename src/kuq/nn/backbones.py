@@ -1,0 +1,59 @@
+"""What the parts of a network below its head have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from kuq.errors import ParameterError
+from kuq.nn.layers import Members
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "relu": functional.relu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
+
+
+class Body(nn.Module, ABC):
+    """The trunk of all members: (M, B, inputs…) to features (M, B, features[, grid…])."""
+
+    #: How many features come out.
+    features: int
+    #: Whether features have axes of a grid, so that a head works at every point.
+    on_grid: bool
+    #: Whether all members are computed at once; otherwise training takes them in turn.
+    at_once: bool
+
+    @abstractmethod
+    def forward(self, x: Tensor, members: Members = None) -> Tensor: ...
+
+
+class Backbone(ABC):
+    """A description from which the trunk of a network is built."""
+
+    @abstractmethod
+    def build(
+        self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
+    ) -> Body:
+        """The trunk for inputs and outcomes of these shapes (without rows)."""
+
+    @abstractmethod
+    def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
+        """Raise ShapeError if inputs or outcomes of these shapes cannot be handled."""
+
+
+def check_activation(name: str) -> None:
+    if name not in ACTIVATIONS:
+        raise ParameterError(f"activation must be one of {sorted(ACTIVATIONS)}, got {name!r}")
+
+
+def check_positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ParameterError(f"{name} must be a positive integer, got {size!r}")

@@ -1,0 +1,152 @@
+"""ConvNeXt for images, from the transformers library, with a light decoder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from kuq.errors import ParameterError, ShapeError
+from kuq.nn.backbones import Backbone, Body, check_positive
+from kuq.nn.generators import Purpose, member_seed
+from kuq.nn.memory import require_room
+from kuq.nn.one_by_one import OneByOneBody, seeded
+
+#: Blocks and channels of the four stages, and the name under which ImageNet weights are found.
+_SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
+    "tiny": ((3, 3, 9, 3), (96, 192, 384, 768), "facebook/convnext-tiny-224"),
+    "small": ((3, 3, 27, 3), (96, 192, 384, 768), "facebook/convnext-small-224"),
+}
+#: The coarsest features have one cell for this many pixels.
+_STRIDE = 32
+
+
+@final
+@dataclass(frozen=True)
+class ConvNeXt(Backbone):
+    """ConvNeXt with a feature pyramid: images (channels, H, W) to maps on the outcome's grid.
+
+    ``pretrained`` takes ImageNet weights (downloaded once by transformers, with a warning and
+    random weights where that fails); the first layer is adapted to the channels.
+    ``depths`` and ``channels`` replace those of the size, then without pretrained weights.
+    Members are trained one after the other. It needs the extra ``vision``.
+
+    >>> import kuq
+    >>> kuq.nn.ConvNeXt("small").decoder_channels
+    64
+    """
+
+    size: str = "tiny"
+    pretrained: bool = True
+    decoder_channels: int = 64
+    depths: Sequence[int] | None = None
+    channels: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.size not in _SIZES:
+            raise ParameterError(f"size must be one of {list(_SIZES)}, got {self.size!r}")
+        check_positive(decoder_channels=self.decoder_channels)
+        for name in ("depths", "channels"):
+            given = getattr(self, name)
+            if given is not None:
+                if len(given) != 4:
+                    raise ParameterError(f"{name} needs four numbers, one a stage, got {given}")
+                object.__setattr__(self, name, tuple(given))
+
+    def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
+        if len(x_shape) != 3 or len(event_shape) != 2:
+            raise ShapeError(
+                "ConvNeXt needs X (n, channels, height, width) and y (n, height, width), got rows "
+                f"of shape {x_shape} and {event_shape}"
+            )
+
+    def build(
+        self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
+    ) -> Body:
+        members: list[nn.Module] = []
+        for member in range(n_members):
+            with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
+                members.append(_Pyramid(self, x_shape[0], event_shape))
+            if member == 0:
+                require_room(n_members, sum(p.numel() for p in members[0].parameters()))
+        return OneByOneBody(members, x_shape, event_shape)
+
+    def encoder(self, inputs: int) -> Any:
+        """The network of transformers, with its first layer for this many channels."""
+        try:
+            from transformers import ConvNextConfig, ConvNextModel
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                'ConvNeXt needs transformers; to have it: pip install "kuq[vision]"',
+                name=error.name,
+            ) from error
+
+        depths, channels, name = _SIZES[self.size]
+        own = self.depths is not None or self.channels is not None
+        if self.pretrained and not own:
+            try:
+                return _adapted(ConvNextModel.from_pretrained(name), inputs)
+            except (OSError, ValueError) as error:
+                reason = str(error).split("\n", 1)[0]
+                warnings.warn(
+                    f"the ImageNet weights {name!r} could not be had ({reason}); training starts "
+                    "from random weights. Pass pretrained=False to ask for that",
+                    stacklevel=2,
+                )
+        config = ConvNextConfig(
+            num_channels=inputs,
+            depths=list(self.depths or depths),
+            hidden_sizes=list(self.channels or channels),
+        )
+        return ConvNextModel(config)  # type: ignore[no-untyped-call]
+
+
+def _adapted(model: Any, inputs: int) -> Any:
+    """The first layer for another number of channels, with the same mean response."""
+    old = model.embeddings.patch_embeddings
+    if old.in_channels == inputs:
+        return model
+    new = nn.Conv2d(inputs, old.out_channels, old.kernel_size, old.stride)
+    with torch.no_grad():
+        mean = old.weight.mean(1, keepdim=True) * (old.in_channels / inputs)
+        new.weight.copy_(mean.expand_as(new.weight))
+        assert new.bias is not None
+        new.bias.copy_(old.bias)
+    model.embeddings.patch_embeddings = new
+    model.embeddings.num_channels = inputs
+    model.config.num_channels = inputs
+    return model
+
+
+class _Pyramid(nn.Module):
+    """Encoder, top-down sums of its stages, and a path at full resolution for fine detail."""
+
+    def __init__(self, convnext: ConvNeXt, inputs: int, event_shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.event_shape = event_shape
+        self.encoder = convnext.encoder(inputs)
+        width = convnext.decoder_channels
+        sizes = self.encoder.config.hidden_sizes
+        self.lateral = nn.ModuleList(nn.Conv2d(size, width, 1) for size in sizes)
+        self.detail = nn.Conv2d(inputs, width, 3, padding=1)
+        self.merge = nn.Conv2d(width, width, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = x.shape[-2:]
+        rest = (0, -width % _STRIDE, 0, -height % _STRIDE)
+        padded = functional.pad(x, rest, mode="replicate")
+        stages = self.encoder(padded, output_hidden_states=True).hidden_states[-4:]
+        merged = self.lateral[-1](stages[-1])
+        for lateral, stage in zip(self.lateral[-2::-1], stages[-2::-1], strict=True):
+            merged = functional.interpolate(merged, stage.shape[-2:]) + lateral(stage)
+        merged = functional.interpolate(merged, padded.shape[-2:], mode="bilinear")
+        features = functional.gelu(merged[..., :height, :width] + self.detail(x))
+        features = functional.gelu(self.merge(features))
+        if tuple(features.shape[-2:]) != self.event_shape:
+            features = functional.interpolate(features, self.event_shape, mode="bilinear")
+        return features

@@ -1,0 +1,72 @@
+"""Scores and backbones as plain data for a JSON header, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from kuq._array import is_array
+from kuq.kernels.base import Scaled, Score, Sum
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.laplace import Laplace
+from kuq.kernels.log_score import LogScore
+from kuq.kernels.marginal import Marginal
+from kuq.kernels.matern import Matern
+from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadratic
+from kuq.kernels.squared_error import SquaredError
+from kuq.nn.backbones import Backbone
+from kuq.nn.convnext import ConvNeXt
+from kuq.nn.fno import FNO
+from kuq.nn.mlp import MLP
+
+_CLASSES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *(MLP, FNO, ConvNeXt),
+        *(Energy, Gaussian, InverseMultiquadric, Laplace, LogScore, Marginal, Matern),
+        *(RationalQuadratic, Scaled, SquaredError, Sum),
+    )
+}
+_CLASS, _OWN = "class", "own"
+
+
+def described(value: Any) -> Any:
+    """Plain data for a setting; what only Python can say becomes a mark with its name."""
+    if isinstance(value, (Score, Backbone)) and type(value).__name__ in _CLASSES:
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return {_CLASS: type(value).__name__, **{k: described(v) for k, v in fields.items()}}
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return [described(item) for item in value]
+    if is_array(value):
+        return {_CLASS: "array", "values": np.asarray(value).tolist()}
+    return {_OWN: repr(value)}
+
+
+def restored(data: Any) -> Any:
+    """The setting that ``described`` was given; lists become tuples."""
+    if isinstance(data, list):
+        return tuple(restored(item) for item in data)
+    if not isinstance(data, dict):
+        return data
+    fields = {name: restored(item) for name, item in data.items() if name != _CLASS}
+    if data[_CLASS] == "array":
+        return np.array(data["values"])
+    return _CLASSES[data[_CLASS]](**fields)
+
+
+def own_parts(data: Any) -> str | None:
+    """What cannot be restored, if anything."""
+    if isinstance(data, list):
+        return next((part for item in data if (part := own_parts(item))), None)
+    if isinstance(data, dict):
+        return data.get(_OWN) or own_parts(list(data.values()))
+    return None

@@ -1,0 +1,88 @@
+"""Layers that hold the weights of all members of an ensemble and apply them at once."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+#: Which members a layer is to apply: their positions, or None for all in order.
+Members = Tensor | None
+
+
+class MemberLayer(nn.Module, ABC):
+    """A layer whose parameters have the members as axis 0."""
+
+    @abstractmethod
+    def reset_member(self, member: int, generator: torch.Generator) -> None:
+        """Draw the initial weights of one member."""
+
+
+def chosen(parameter: Tensor, members: Members) -> Tensor:
+    """The weights of some members."""
+    return parameter if members is None else parameter.index_select(0, members)
+
+
+def fill_uniform(part: Tensor, bound: float, generator: torch.Generator) -> None:
+    """Uniform numbers in ±bound, drawn on the CPU: the same on every device."""
+    drawn = torch.rand(part.shape, generator=generator, dtype=torch.float32)
+    part.copy_((2 * drawn - 1) * bound)
+
+
+class MemberLinear(MemberLayer):
+    """x W + b on the last axis: (M, …, inputs) to (M, …, outputs), one matrix for each member."""
+
+    def __init__(self, n_members: int, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.inputs, self.outputs = inputs, outputs
+        self.weight = nn.Parameter(torch.zeros(n_members, inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(n_members, 1, outputs)) if bias else None
+
+    def forward(self, x: Tensor, members: Members = None) -> Tensor:
+        flat = x if x.ndim == 3 else x.flatten(1, -2)
+        weight = chosen(self.weight, members)
+        if self.bias is None:
+            out = torch.bmm(flat, weight)
+        else:
+            out = torch.baddbmm(chosen(self.bias, members), flat, weight)
+        return out if x.ndim == 3 else out.view(*x.shape[:-1], self.outputs)
+
+    @torch.no_grad()
+    def reset_member(self, member: int, generator: torch.Generator) -> None:
+        bound = 1 / math.sqrt(self.inputs)
+        fill_uniform(self.weight[member], bound, generator)
+        if self.bias is not None:
+            fill_uniform(self.bias[member], bound, generator)
+
+
+class ChannelLinear(MemberLayer):
+    """The same on axis 2, at every point of a grid: (M, B, inputs, …) to (M, B, outputs, …).
+
+    Rows and points are one axis of one product for each member; memory has channels before rows,
+    so that a chain of such layers copies nothing.
+    """
+
+    def __init__(self, n_members: int, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.inputs, self.outputs = inputs, outputs
+        self.weight = nn.Parameter(torch.zeros(n_members, outputs, inputs))
+        self.bias = nn.Parameter(torch.zeros(n_members, outputs, 1)) if bias else None
+
+    def forward(self, x: Tensor, members: Members = None) -> Tensor:
+        flat = x.transpose(1, 2).flatten(2)
+        weight = chosen(self.weight, members)
+        if self.bias is None:
+            out = torch.bmm(weight, flat)
+        else:
+            out = torch.baddbmm(chosen(self.bias, members), weight, flat)
+        shape = (len(out), self.outputs, x.shape[1], *x.shape[3:])
+        return out.view(shape).transpose(1, 2)
+
+    @torch.no_grad()
+    def reset_member(self, member: int, generator: torch.Generator) -> None:
+        bound = 1 / math.sqrt(self.inputs)
+        fill_uniform(self.weight[member], bound, generator)
+        if self.bias is not None:
+            fill_uniform(self.bias[member], bound, generator)

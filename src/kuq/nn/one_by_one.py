@@ -1,0 +1,106 @@
+"""Members that are ordinary torch modules, computed one after the other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from kuq.errors import ParameterError, ShapeError
+from kuq.nn.backbones import Backbone, Body
+from kuq.nn.generators import Purpose, member_seed
+from kuq.nn.layers import Members
+
+
+@final
+@dataclass(frozen=True)
+class OneByOne(Backbone):
+    """Any torch module as a trunk: (B, inputs…) to (B, features[, grid…]), one copy a member.
+
+    ``make`` is a function that returns a fresh module, or a module, which is copied and
+    initialised anew for every member. Features may have the axes of the outcome's grid.
+
+    >>> import kuq, torch
+    >>> trunk = kuq.nn.OneByOne(lambda: torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh()))
+    >>> kuq.nn.Network(trunk, kuq.nn.NormalHead, (3,), n_members=2)(torch.zeros(5, 3))
+    Normal(batch=(2, 5), event=())
+    """
+
+    make: Callable[[], nn.Module] | nn.Module
+
+    def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
+        return None
+
+    def build(
+        self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
+    ) -> Body:
+        return OneByOneBody(
+            [self._member(seed, member) for member in range(n_members)], x_shape, event_shape
+        )
+
+    def _member(self, seed: int, member: int) -> nn.Module:
+        with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
+            if isinstance(self.make, nn.Module):
+                module = copy.deepcopy(self.make)
+                module.apply(_initialise_anew)
+            else:
+                module = self.make()
+        if not isinstance(module, nn.Module):
+            raise ParameterError(
+                f"a backbone function must return a torch module, got {type(module).__name__}"
+            )
+        return module
+
+
+class OneByOneBody(Body):
+    """A list of modules behind the face of a trunk."""
+
+    at_once = False
+
+    def __init__(
+        self, modules: list[nn.Module], x_shape: tuple[int, ...], event_shape: tuple[int, ...]
+    ) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(modules)
+        first = modules[0]
+        was_training = first.training
+        with torch.no_grad():
+            probe = first.eval()(torch.zeros(2, *x_shape))
+        first.train(was_training)
+        grid = tuple(probe.shape[2:])
+        if probe.ndim < 2 or probe.shape[0] != 2 or (grid and grid != event_shape):
+            raise ShapeError(
+                f"the backbone module must map (2, {', '.join(map(str, x_shape))}) to (2, features)"
+                f" or (2, features, *{event_shape}), got {tuple(probe.shape)}"
+            )
+        self.features, self.on_grid = int(probe.shape[1]), bool(grid)
+
+    def forward(self, x: Tensor, members: Members = None) -> Tensor:
+        chosen = range(len(self.members)) if members is None else members.tolist()
+        return torch.stack([self.members[m](x[k]) for k, m in enumerate(chosen)])
+
+
+class seeded:  # noqa: N801  (reads as a function)
+    """torch's global generators with a seed inside a ``with`` statement, as they were after it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.fork: Any = None
+
+    def __enter__(self) -> None:
+        self.fork = torch.random.fork_rng()
+        self.fork.__enter__()
+        torch.manual_seed(self.seed)
+
+    def __exit__(self, *reason: Any) -> None:
+        self.fork.__exit__(*reason)
+
+
+def _initialise_anew(module: nn.Module) -> None:
+    reset = getattr(module, "reset_parameters", None)
+    if callable(reset):
+        reset()

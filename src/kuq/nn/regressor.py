@@ -1,0 +1,347 @@
+"""A scikit-learn regressor that predicts distributions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.evidential import NormalInverseGamma
+from kuq.errors import ParameterError
+from kuq.kernels.base import Score
+from kuq.nn import second_order, store
+from kuq.nn.convnext import ConvNeXt
+from kuq.nn.descriptions import described, own_parts, restored
+from kuq.nn.generators import Purpose, member_seed
+from kuq.nn.heads import EvidentialHead
+from kuq.nn.network import Network
+from kuq.nn.representations import backbone_of, head_of
+from kuq.nn.scaling import Scaling
+from kuq.nn.settings import Training
+from kuq.nn.tables import (
+    check_row_shape,
+    checked_inputs,
+    checked_member_targets,
+    checked_pair,
+    checked_rows,
+)
+from kuq.nn.trainer import rows_at_once
+from kuq.nn.training import fit
+from kuq.result import Uncertainty
+from kuq.uncertainty import decompose
+
+_KIND = "model"
+
+
+@final
+class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """An ensemble of networks that predicts the whole distribution of the target.
+
+    ``representation``: "normal", "evidential", "mixture", "low-rank" or "sampler".
+    ``n_members``: None is 10, and 1 for "evidential", whose single network has a second-order law
+    of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", a description such
+    as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns one. ``loss``: any
+    kuq score, None for what the representation is known for; it sees standardised targets, so
+    that bandwidths count in their standard deviations. ``n_samples``: draws of a prediction.
+    For everything about training see ``kuq.nn.Training``.
+
+    X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
+    images: X (n, channels, H, W), y (n, H, W). NumPy in, NumPy (float64) out, in y's own units.
+
+    >>> import kuq, numpy as np
+    >>> x = np.linspace(-1, 1, 50)[:, None]
+    >>> model = kuq.nn.Regressor("normal", n_members=3, max_epochs=5).fit(x, x[:, 0] ** 2)
+    >>> model.predict_distribution(x[:4])
+    Ensemble of 3 × Normal(batch=(4,), event=())
+    """
+
+    def __init__(
+        self,
+        representation: str = "normal",
+        *,
+        n_members: int | None = None,
+        backbone: Any = "mlp",
+        hidden_sizes: Sequence[int] = (50, 50),
+        activation: str = "gelu",
+        loss: Score | None = None,
+        natural: bool = True,
+        regulariser: float = 0.01,
+        n_components: int = 10,
+        rank: int = 10,
+        n_samples: int = 50,
+        n_train_samples: int | None = None,
+        noise_channels: int | None = None,
+        learning_rate: float = 1e-3,
+        batch_size: int = 32,
+        max_epochs: int = 500,
+        patience: int | None = 25,
+        plateau: int | None = 5,
+        bootstrap: bool = False,
+        burn_in: int = 0,
+        restore_best: bool = True,
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+        device: Any = None,
+        compile: bool | str = False,
+        mixed_precision: bool | None = None,
+        progress: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 50,
+    ) -> None:
+        self.representation = representation
+        self.n_members = n_members
+        self.backbone = backbone
+        self.hidden_sizes = hidden_sizes
+        self.activation = activation
+        self.loss = loss
+        self.natural = natural
+        self.regulariser = regulariser
+        self.n_components = n_components
+        self.rank = rank
+        self.n_samples = n_samples
+        self.n_train_samples = n_train_samples
+        self.noise_channels = noise_channels
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.plateau = plateau
+        self.bootstrap = bootstrap
+        self.burn_in = burn_in
+        self.restore_best = restore_best
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+        self.device = device
+        self.compile = compile
+        self.mixed_precision = mixed_precision
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        validation: tuple[Any, Any] | None = None,
+        *,
+        member_targets: Any = None,
+    ) -> Self:
+        """Train all members on rows of inputs and targets.
+
+        ``validation=(X_val, y_val)`` replaces the rows that are otherwise set aside at random.
+        ``member_targets`` (members, n, …) are targets of each member's own, for experiments in
+        which some see corrupted data; scaling and validation still follow y. Ctrl-C ends training
+        early with a warning and keeps what is learned (``history_.interrupted``).
+        """
+        X, y = checked_rows(self, X, y)
+        self._check_settings()
+        own = None if member_targets is None else checked_member_targets(member_targets, y)
+        if validation is None:
+            train, held_out = self._split(len(X))
+            X_val, y_val = X[held_out], y[held_out]
+            X, y = X[train], y[train]
+            own = None if own is None else own[:, train]
+        else:
+            X_val, y_val = checked_pair(self, *validation, y.shape[1:])
+        self.x_scaling_ = Scaling.of_inputs(X)
+        self.y_scaling_ = Scaling.of_targets(y, on_grid=X.ndim > 2)
+        network = self._network(X.shape[1:], y.shape[1:]).to(self._device())
+        target = self.y_scaling_.apply
+        self.history_ = fit(
+            network,
+            self.x_scaling_.apply(X),
+            target(y),
+            (self.x_scaling_.apply(X_val), target(y_val)) if len(X_val) else None,
+            loss=self.loss,
+            member_targets=None if own is None else target(own),
+            training=self._training(X.ndim),
+        )
+        self.network_ = network
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The mean of the predicted distribution, of the shape of y."""
+        parameters = self._parameters(X)
+        means = self.network_.head.mean(parameters)
+        return np.asarray(means.mean(0))
+
+    def predict_distribution(self, X: Any) -> Ensemble | NormalInverseGamma:
+        """The predicted law of every row: an Ensemble, one member for each network.
+
+        One evidential network gives a NormalInverseGamma. Of several the mixture of their
+        second-order laws is taken, as an Ensemble of normals with ``n_samples`` draws of each
+        network, so that neither the doubt within nor the disagreement between them is lost.
+        """
+        parameters = self._parameters(X)
+        head = self.network_.head
+        if isinstance(head, EvidentialHead):
+            if self.network_.n_members == 1:
+                return head.law(tuple(p[0] for p in parameters))
+            return second_order.pooled(parameters, head.event_ndim, self.n_samples, self.seed)
+        return Ensemble(head.law(parameters))  # type: ignore[arg-type]
+
+    def predict_uncertainty(self, X: Any, score: Score, **options: Any) -> Uncertainty:
+        """Total, aleatoric and epistemic uncertainty of every row, as ``kuq.decompose``.
+
+        >>> import kuq, numpy as np
+        >>> x = np.linspace(-1, 1, 50)[:, None]
+        >>> model = kuq.nn.Regressor("mixture", n_members=3, max_epochs=5).fit(x, x[:, 0])
+        >>> model.predict_uncertainty(x, kuq.CRPS()).epistemic.shape
+        (50,)
+        """
+        return decompose(self.predict_distribution(X), score, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write settings, scaling and weights to one file; nothing in it can run code."""
+        check_is_fitted(self)
+        settings = self.get_params(deep=False)
+        # What belongs to one run on one machine, not to the model.
+        settings |= {"device": None, "checkpoint": None}
+        header = {
+            "settings": {name: described(value) for name, value in settings.items()},
+            "x_shape": list(self.network_.x_shape),
+            "event_shape": list(self.network_.event_shape),
+            "n_members": self.network_.n_members,
+        }
+        arrays = {f"network.{k}": v.cpu().numpy() for k, v in self.network_.state_dict().items()}
+        for name, scaling in (("x", self.x_scaling_), ("y", self.y_scaling_)):
+            arrays[f"{name}.shift"], arrays[f"{name}.scale"] = scaling.shift, scaling.scale
+        store.write(path, _KIND, arrays, header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **settings: Any) -> Regressor:
+        """A model as it was saved; ``settings`` replace stored ones.
+
+        A backbone or a loss of one's own is not in the file and has to be given again.
+        """
+        arrays, header = store.read(path, _KIND)
+        stored = {name: data for name, data in header["settings"].items() if name not in settings}
+        for name, data in stored.items():
+            part = own_parts(data)
+            if part:
+                raise ParameterError(
+                    f"the model in {os.fspath(path)!r} has a {name} of its own, {part}, which the "
+                    f"file cannot hold; pass it again: Regressor.load(path, {name}=…)"
+                )
+        model = cls(**{name: restored(data) for name, data in stored.items()}, **settings)
+        network = model._network(
+            tuple(header["x_shape"]), tuple(header["event_shape"]), header["n_members"], True
+        )
+        weights = {
+            name.removeprefix("network."): torch.from_numpy(array)
+            for name, array in arrays.items()
+            if name.startswith("network.")
+        }
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ParameterError(
+                f"the weights in {os.fspath(path)!r} do not fit the network: {error}"
+            ) from error
+        model.network_ = network.to(model._device()).eval()
+        model.x_scaling_ = Scaling(arrays["x.shift"], arrays["x.scale"])
+        model.y_scaling_ = Scaling(arrays["y.shift"], arrays["y.scale"])
+        model.n_features_in_ = int(header["x_shape"][0])
+        return model
+
+    def _parameters(self, X: Any) -> tuple[np.ndarray, ...]:
+        """The parameters of all laws in the target's units, (M, n, …) in float64."""
+        check_is_fitted(self)
+        X = checked_inputs(self, X, reset=False)
+        check_row_shape(X, self.network_.x_shape)
+        device = next(self.network_.parameters()).device
+        x = torch.from_numpy(self.x_scaling_.apply(X)).to(device)
+        noise = self.network_.prediction_noise(self.n_samples)
+        step = rows_at_once(self.network_, 1 if noise is None else self.n_samples)
+        pieces = []
+        with torch.no_grad():
+            for start in range(0, len(x), step):
+                part = x[start : start + step]
+                outputs = self.network_.outputs(
+                    part.expand(self.network_.n_members, *part.shape), noise
+                )
+                pieces.append([p.double().cpu().numpy() for p in outputs])
+        parameters = tuple(np.concatenate(column, axis=1) for column in zip(*pieces, strict=True))
+        return self.network_.head.in_units(parameters, self.y_scaling_.shift, self.y_scaling_.scale)
+
+    def _network(
+        self,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        n_members: int | None = None,
+        loaded: bool = False,
+    ) -> Network:
+        backbone = backbone_of(self.backbone, self.hidden_sizes, self.activation)
+        if loaded and isinstance(backbone, ConvNeXt):
+            backbone = replace(backbone, pretrained=False)
+        settings = self.get_params(deep=False)
+        if settings["noise_channels"] is None:
+            settings["noise_channels"] = 16 if len(x_shape) == 1 else 1
+        head, options = head_of(self.representation, settings)
+        if n_members is None:
+            n_members = self.n_members
+        if n_members is None:
+            n_members = 1 if head is EvidentialHead else 10
+        return Network(backbone, head, x_shape, event_shape, n_members, self.seed, **options)
+
+    def _training(self, axes: int) -> Training:
+        draws = self.n_train_samples
+        if draws is None:
+            draws = {2: 20, 3: 5}.get(axes, 3)
+        return Training(
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+            plateau=self.plateau,
+            bootstrap=self.bootstrap,
+            burn_in=self.burn_in,
+            restore_best=self.restore_best,
+            n_samples=draws,
+            compile=self.compile,
+            mixed_precision=self.mixed_precision,
+            progress=self.progress,
+            checkpoint=self.checkpoint,
+            checkpoint_every=self.checkpoint_every,
+        )
+
+    def _split(self, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to train on and rows to validate on."""
+        held_out = round(self.validation_fraction * rows)
+        if self.validation_fraction > 0:
+            held_out = min(max(1, held_out), rows - 1)
+        order = np.random.default_rng(member_seed(self.seed, 0, Purpose.SPLIT)).permutation(rows)
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+    def _device(self) -> torch.device:
+        if self.device is not None:
+            return torch.device(self.device)
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def _check_settings(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
+            raise ParameterError(f"seed must be an integer ≥ 0, got {self.seed!r}")
+        if self.seed < 0:
+            raise ParameterError(f"seed must be an integer ≥ 0, got {self.seed!r}")
+        if not 0 <= self.validation_fraction < 1:
+            raise ParameterError(
+                f"validation_fraction must lie in [0, 1), got {self.validation_fraction!r}"
+            )
+        if isinstance(self.n_samples, bool) or self.n_samples < 2:
+            raise ParameterError(f"n_samples must be at least 2, got {self.n_samples!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.three_d_array = True
+        return tags

@@ -1,0 +1,58 @@
+"""The five representations of uncertainty by name, and backbones by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import nn
+
+from kuq.errors import ParameterError
+from kuq.nn.backbones import Backbone
+from kuq.nn.convnext import ConvNeXt
+from kuq.nn.fno import FNO
+from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
+from kuq.nn.mlp import MLP
+from kuq.nn.one_by_one import OneByOne
+
+#: The head of each representation, and which settings it takes.
+REPRESENTATIONS: dict[str, tuple[type[Head], tuple[str, ...]]] = {
+    "normal": (NormalHead, ("natural",)),
+    "evidential": (EvidentialHead, ("regulariser",)),
+    "mixture": (MixtureHead, ("n_components",)),
+    "low-rank": (LowRankHead, ("rank",)),
+    "sampler": (SamplerHead, ("noise_channels",)),
+}
+
+_BACKBONES: dict[str, Callable[[Sequence[int], str], Backbone]] = {
+    "mlp": lambda sizes, activation: MLP(tuple(sizes), activation),
+    "fno": lambda sizes, activation: FNO(),
+    "convnext-tiny": lambda sizes, activation: ConvNeXt("tiny"),
+    "convnext-small": lambda sizes, activation: ConvNeXt("small"),
+}
+
+
+def head_of(representation: str, settings: dict[str, Any]) -> tuple[type[Head], dict[str, Any]]:
+    """The class of the head and its options."""
+    if representation not in REPRESENTATIONS:
+        raise ParameterError(
+            f"representation must be one of {list(REPRESENTATIONS)}, got {representation!r}"
+        )
+    head, names = REPRESENTATIONS[representation]
+    return head, {name: settings[name] for name in names if settings[name] is not None}
+
+
+def backbone_of(backbone: Any, hidden_sizes: Sequence[int], activation: str) -> Backbone:
+    """A backbone from its name, a description, a torch module or a function that makes one."""
+    if isinstance(backbone, Backbone):
+        return backbone
+    if isinstance(backbone, str):
+        if backbone not in _BACKBONES:
+            raise ParameterError(
+                f"backbone must be one of {list(_BACKBONES)}, a description such as "
+                f"kuq.nn.FNO(modes=12), a torch module or a function, got {backbone!r}"
+            )
+        return _BACKBONES[backbone](hidden_sizes, activation)
+    if isinstance(backbone, nn.Module) or callable(backbone):
+        return OneByOne(backbone)
+    raise ParameterError(f"backbone must be a name, a description or a module, got {backbone!r}")

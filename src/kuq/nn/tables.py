@@ -1,0 +1,89 @@
+"""Inputs and targets as scikit-learn's users give them, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from kuq.errors import InsufficientDataError, ParameterError, ShapeError
+
+
+def checked_rows(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """X (n, …) and y (n, event…) as float64, finite, with at least two rows."""
+    if y is None:
+        raise ParameterError("requires y to be passed, but the target y is None")
+    y = _array(y, "y")
+    X = checked_inputs(model, X, reset=True)
+    if len(X) != len(y):
+        raise ShapeError(f"X and y need as many rows as each other, got {len(X)} and {len(y)}")
+    if len(X) < 2:
+        raise InsufficientDataError(
+            f"a regressor needs at least two rows to learn from, got n_samples = {len(X)}"
+        )
+    if y.size == 0:
+        raise ShapeError(f"y must not be empty, got shape {y.shape}")
+    _check_varying(y)
+    return X, y
+
+
+def checked_inputs(model: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """X as float64; its features must be those of training unless ``reset``."""
+    try:
+        taken = validate_data(
+            model, X, reset=reset, dtype=np.float64, allow_nd=True, ensure_min_features=1
+        )
+    except ValueError as error:
+        raise ParameterError(str(error)) from error
+    return np.asarray(taken)
+
+
+def _array(y: Any, name: str) -> np.ndarray:
+    array = np.asarray(y)
+    if array.dtype.kind in "OUS":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"{name} must hold numbers: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise ParameterError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.ndim == 0:
+        raise ShapeError(f"{name} needs rows along its first axis, got a single number")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ParameterError(f"Input {name} contains NaN or infinity; remove or impute such rows")
+    return array
+
+
+def _check_varying(y: np.ndarray) -> None:
+    """Constant targets have no distribution to learn."""
+    if np.ptp(y, axis=0).max() <= 1e-12 * np.abs(y).max():
+        raise ParameterError(
+            f"all targets are equal (to {y.flat[0]:g}): there is no uncertainty to learn; "
+            "kuq.Point describes such a prediction"
+        )
+
+
+def checked_member_targets(targets: Any, y: np.ndarray) -> np.ndarray:
+    """Targets (M, n, event…) of every member."""
+    own = _array(targets, "member_targets")
+    if own.shape[1:] != y.shape:
+        raise ShapeError(f"member_targets must have shape (members, *{y.shape}), got {own.shape}")
+    return own
+
+
+def checked_pair(model: Any, X: Any, y: Any, event: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """Rows to validate on, of the same shapes as those to train on."""
+    X, y = checked_inputs(model, X, reset=False), _array(y, "validation y")
+    if len(X) != len(y) or y.shape[1:] != event or len(X) == 0:
+        raise ShapeError(
+            f"validation needs X and y with as many rows as each other and targets of shape "
+            f"{event}, got {X.shape} and {y.shape}"
+        )
+    return X, y
+
+
+def check_row_shape(X: np.ndarray, expected: tuple[int, ...]) -> None:
+    if X.shape[1:] != expected:
+        raise ShapeError(f"X must have shape (n, *{expected}) as in training, got {X.shape}")

@@ -1,0 +1,264 @@
+"""The loop over epochs that trains all members of a network side by side."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kuq.errors import ParameterError
+from kuq.kernels.base import Score
+from kuq.nn.adam import Adam
+from kuq.nn.checkpoints import Checkpoint
+from kuq.nn.generators import Purpose, member_generators, member_seed
+from kuq.nn.history import History
+from kuq.nn.layers import Members
+from kuq.nn.network import Network
+from kuq.nn.rows import Rows
+from kuq.nn.settings import Training
+from kuq.nn.stopping import Stopping
+from kuq.nn.weights import Weights
+
+#: Numbers that one piece of a forward pass without gradients may have in its widest layer.
+_PIECE = 2**22
+
+
+@final
+class Trainer:
+    """Everything that changes during training, in arrays with a row for each member."""
+
+    def __init__(
+        self,
+        network: Network,
+        rows: Rows,
+        validation: Rows | None,
+        score: Score | None,
+        training: Training,
+    ) -> None:
+        self.network, self.rows, self.validation = network, rows, validation
+        self.score, self.training = score, training
+        self.device = rows.x.device
+        self.weights = Weights(network)
+        self.adam = Adam(self.weights.values)
+        self.stopping = Stopping(
+            network.n_members, training.learning_rate, training.patience, training.plateau
+        )
+        self.best = self.weights.values.clone()
+        self.best_tracked = self.weights.tracked.clone()
+        self.generators = member_generators(
+            network.seed, network.n_members, Purpose.TRAINING, self.device
+        )
+        self.own_rows = self._bootstrap() if training.bootstrap else None
+        self.noise = network.prediction_noise(training.n_samples)
+        self.train_losses: list[np.ndarray] = []
+        self.validation_losses: list[np.ndarray] = []
+        self.losses: Callable[..., Tensor] = self._losses
+        if training.compile:
+            backend = training.compile if isinstance(training.compile, str) else "inductor"
+            self.losses = torch.compile(self._losses, dynamic=False, backend=backend)
+
+    @property
+    def epoch(self) -> int:
+        return len(self.train_losses)
+
+    def run(self) -> History:
+        checkpoint = Checkpoint.of(self)
+        if checkpoint is not None:
+            checkpoint.resume()
+        interrupted = False
+        self.network.train()
+        bar = _bar(self.training, self.epoch)
+        try:
+            while self.epoch < self.training.max_epochs and self.stopping.active:
+                self._epoch()
+                if checkpoint is not None:
+                    checkpoint.write_if_due()
+                bar.set_postfix_str(" ".join(f"{loss:.3g}" for loss in self._last()), False)
+                bar.update()
+        except KeyboardInterrupt:
+            interrupted = True
+            warnings.warn(
+                f"training was interrupted after {self.epoch} of {self.training.max_epochs} "
+                "epochs; the network keeps what it has learned",
+                stacklevel=4,
+            )
+        finally:
+            bar.close()
+            self.network.eval()
+        if checkpoint is not None and not interrupted:
+            checkpoint.write()
+        self._finish(interrupted)
+        self.weights.release()
+        return self._history(interrupted)
+
+    def _last(self) -> np.ndarray:
+        return (self.validation_losses or self.train_losses)[-1]
+
+    def _epoch(self) -> None:
+        burning = self.epoch < self.training.burn_in
+        trained = self._pass_over_rows(burning)
+        held_out = None if self.validation is None else self._validate(burning)
+        if not burning:
+            better = self.stopping.update(trained if held_out is None else held_out, self.epoch)
+            if better.any():
+                self._keep(torch.from_numpy(better).to(self.device))
+        if held_out is not None:
+            self.validation_losses.append(held_out)
+        self.train_losses.append(trained)  # last: it is what counts epochs
+
+    @torch.no_grad()
+    def _keep(self, better: Tensor) -> None:
+        if bool(better.all()):
+            self.best.copy_(self.weights.values)
+            self.best_tracked.copy_(self.weights.tracked)
+            return
+        self.best[better] = self.weights.values[better]
+        self.best_tracked[better] = self.weights.tracked[better]
+
+    def _pass_over_rows(self, burning: bool) -> np.ndarray:
+        """One step for each batch; the mean training loss of every member."""
+        order = torch.stack([self._order(g) for g in self.generators])
+        if self.own_rows is not None:
+            order = self.own_rows.gather(1, order)
+        rates = torch.from_numpy(self.stopping.rates()).to(self.device, torch.float32)
+        groups, active = self._groups(), None if self.network.at_once else self.stopping.active
+        total = torch.zeros(self.network.n_members, device=self.device)
+        for start in range(0, len(self.rows), self.training.batch_size):
+            index = order[:, start : start + self.training.batch_size]
+            self.weights.gradients.zero_()
+            for members in groups:
+                loss = self._step_losses(index, members, burning)
+                alone = None if self.network.at_once else int(members)  # type: ignore[arg-type]
+                self.weights.add_gradients(loss.sum(), alone)
+                _add(total, loss.detach() * index.shape[1], members)
+            self.adam.step(self.weights.gradients, rates, active)
+        return self._carried(total / len(self.rows), self.train_losses)
+
+    def _step_losses(self, index: Tensor, members: Members, burning: bool) -> Tensor:
+        generators = self.generators
+        if members is not None:
+            index = index[members]
+            generators = [generators[m] for m in members.tolist()]
+            if not self.network.at_once:  # what modules draw by themselves, such as dropout
+                seed, member, step = self.network.seed, int(members[0]), self.adam.steps
+                torch.manual_seed(member_seed(seed, member, Purpose.TRAINING, step))
+        x, y = self.rows.batch(index, members)
+        noise = self.network.noise(generators, index.shape[1], self.training.n_samples, self.device)
+        with self._precision():
+            return self.losses(x, y, noise, members, burning)
+
+    def _losses(
+        self, x: Tensor, y: Tensor, noise: Tensor | None, members: Members, burning: bool
+    ) -> Tensor:
+        """The mean loss of every member over a batch."""
+        head = self.network.head
+        outputs = self.network.outputs(x, noise, members)
+        if burning:
+            gap: Tensor = head.mean(outputs) - y
+            return gap.square().flatten(1).mean(1)
+        return head.loss(outputs, y, self.score).mean(1)
+
+    @torch.no_grad()
+    def _validate(self, burning: bool) -> np.ndarray:
+        assert self.validation is not None
+        self.network.eval()
+        total = torch.zeros(self.network.n_members, device=self.device)
+        for members in self._groups():
+            noise = self.noise
+            if noise is not None and members is not None:
+                noise = noise[members]
+            count = self.network.n_members if members is None else len(members)
+            for x, y in self.validation.pieces(self._piece(), count):
+                with self._precision():
+                    loss = self._losses(x, y, noise, members, burning)
+                _add(total, loss * x.shape[1], members)
+        self.network.train()
+        return self._carried(total / len(self.validation), self.validation_losses)
+
+    def _piece(self) -> int:
+        draws = 1 if self.noise is None else self.training.n_samples
+        return rows_at_once(self.network, draws)
+
+    def _groups(self) -> list[Members]:
+        """Which members are computed together: all, those left of many, or one by one."""
+        active = self.stopping.active
+        if not self.network.at_once:
+            return [torch.tensor([member], device=self.device) for member in active]
+        if 2 * len(active) > self.network.n_members:
+            return [None]
+        return [torch.tensor(active, device=self.device)]
+
+    def _carried(self, losses: Tensor, before: list[np.ndarray]) -> np.ndarray:
+        """Losses as numbers; a member that stopped keeps its last one."""
+        values = np.asarray(losses.double().cpu().numpy())
+        return np.where(self.stopping.stopped == 0, values, before[-1] if before else values)
+
+    def _order(self, generator: torch.Generator) -> Tensor:
+        return torch.randperm(len(self.rows), generator=generator, device=self.device)
+
+    def _bootstrap(self) -> Tensor:
+        """Rows drawn with replacement for every member, once."""
+        n, members = len(self.rows), self.network.n_members
+        streams = member_generators(self.network.seed, members, Purpose.BOOTSTRAP, self.device)
+        drawn = [torch.randint(n, (n,), generator=g, device=self.device) for g in streams]
+        return torch.stack(drawn)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        wanted = self.training.mixed_precision
+        if wanted is None:
+            wanted = self.device.type == "cuda"
+        return torch.autocast(self.device.type, torch.bfloat16) if wanted else nullcontext()
+
+    @torch.no_grad()
+    def _finish(self, interrupted: bool) -> None:
+        """Go back to each member's best weights, or complain about members without any."""
+        lost = ~np.isfinite(self.stopping.best_loss)
+        if lost.any() and not interrupted and self.epoch > self.training.burn_in:
+            raise ParameterError(
+                f"the loss of members {np.flatnonzero(lost).tolist()} was never finite; lower "
+                f"learning_rate (now {self.training.learning_rate:g}) or choose another loss"
+            )
+        last = self._last() if self.epoch else np.zeros_like(self.stopping.best_loss)
+        wanted = ~lost & (self.training.restore_best | ~np.isfinite(last))
+        chosen = torch.from_numpy(wanted).to(self.device)
+        self.weights.values[chosen] = self.best[chosen]
+        self.weights.tracked[chosen] = self.best_tracked[chosen]
+
+    def _history(self, interrupted: bool) -> History:
+        return History(
+            np.array(self.train_losses).reshape(self.epoch, self.network.n_members),
+            np.array(self.validation_losses) if self.validation_losses else None,
+            self.stopping.best_loss,
+            self.stopping.best_epoch,
+            self.stopping.rate,
+            interrupted,
+        )
+
+
+def rows_at_once(network: Network, draws: int) -> int:
+    """How many inputs a forward pass without gradients takes, so that memory stays bounded."""
+    width = max(network.body.features, math.prod(network.x_shape), network.output_size())
+    grid = math.prod(network.x_shape[1:])
+    members = network.n_members if network.at_once else 1
+    return int(max(1, _PIECE // (members * draws * width * grid)))
+
+
+def _add(total: Tensor, losses: Tensor, members: Members) -> None:
+    if members is None:
+        total += losses
+    else:
+        total[members] += losses
+
+
+def _bar(training: Training, done: int) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(
+        total=training.max_epochs, initial=done, disable=not training.progress, unit="epoch"
+    )

@@ -1,0 +1,28 @@
+"""Protocols that judge uncertainties by their use: plain functions on anybody's predictions."""
+
+from kuq.protocols.acquisition import PowerSampling, largest
+from kuq.protocols.active import ActiveLearningStep, active_learning
+from kuq.protocols.corruption import Robustness, robustness
+from kuq.protocols.detection import OodDetection, ood_detection
+from kuq.protocols.influence import Influence, influence_curves
+from kuq.protocols.learning_state import ActiveLearningState
+from kuq.protocols.ranks import AverageRanks, average_ranks
+from kuq.protocols.retention import SelectivePrediction, selective_prediction
+
+__all__ = [
+    "ActiveLearningState",
+    "ActiveLearningStep",
+    "AverageRanks",
+    "Influence",
+    "OodDetection",
+    "PowerSampling",
+    "Robustness",
+    "SelectivePrediction",
+    "active_learning",
+    "average_ranks",
+    "influence_curves",
+    "largest",
+    "ood_detection",
+    "robustness",
+    "selective_prediction",
+]

@@ -1,0 +1,238 @@
+"""Active learning: label where the epistemic uncertainty is largest, train again, repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, final
+
+import numpy as np
+
+from kuq.errors import ParameterError, ShapeError
+from kuq.kernels.base import Score
+from kuq.protocols.acquisition import Indices, Selection, largest
+from kuq.protocols.learning_state import ActiveLearningState
+from kuq.protocols.vectors import Vector, as_numpy, one_per_case, whole_number
+from kuq.uncertainty import decompose
+
+
+class Learner(Protocol):
+    """What ``fit`` returns: a mean as an array, and a second-order prediction."""
+
+    def predict(self, x: Any) -> Any: ...
+
+    def predict_distribution(self, x: Any) -> Any: ...
+
+
+Fit: TypeAlias = Callable[[Any, Any], Learner]
+#: A learner and inputs to one number per input: label where it is large.
+Acquisition: TypeAlias = Callable[[Learner, Any], Any]
+
+_COMPONENTS = ("epistemic", "aleatoric", "total")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ActiveLearningStep:
+    """One round: the learner was trained on ``labelled`` cases and has ``error`` on the test set.
+
+    ``indices`` are the places of these cases in the pool, in the order of their choice;
+    ``acquired`` those that a next round adds, with their ``uncertainty`` (NaN for random choice).
+    ``state`` continues after this round, also for more rounds than were planned.
+    """
+
+    round: int
+    labelled: int
+    error: float
+    indices: Indices
+    acquired: Indices
+    uncertainty: Vector
+    learner: Learner
+    state: ActiveLearningState
+
+
+def mean_squared_error(prediction: Vector, target: Vector) -> float:
+    """The mean of (prediction − target)² over cases and coordinates."""
+    return float(np.mean((prediction - target) ** 2))
+
+
+def active_learning(
+    fit: Fit,
+    pool_x: Any,
+    pool_y: Any,
+    test_x: Any,
+    test_y: Any,
+    *,
+    score: Score | Acquisition | None,
+    initial: float | int = 0.05,
+    batch: float | int = 0.01,
+    rounds: int = 20,
+    seed: int = 0,
+    component: str = "epistemic",
+    select: Selection = largest,
+    candidates: int | None = None,
+    error: Callable[[Vector, Vector], float] = mean_squared_error,
+    state: ActiveLearningState | None = None,
+) -> Iterator[ActiveLearningStep]:
+    """Train, measure the error, label the most uncertain cases of the pool, and again.
+
+    ``fit(x, y)`` returns anything with ``predict`` and ``predict_distribution``. ``score`` is a
+    kuq score, a function (learner, x) → uncertainties, or None for random choice. ``initial`` and
+    ``batch`` are shares of the pool (floats) or numbers of cases (integers); the first set
+    depends on ``seed`` alone, so that scores are compared on equal starts. There are ``rounds``
+    acquisitions, hence up to ``rounds + 1`` steps. ``candidates`` scores a random part of the
+    pool only. ``step.state.save(file)`` and ``state=ActiveLearningState.load(file)`` continue a
+    run with the same numbers.
+    """
+    size = len(pool_x)
+    if len(pool_y) != size or len(test_x) != len(test_y):
+        raise ShapeError(
+            f"inputs and targets need as many rows as each other, got pool {size} and "
+            f"{len(pool_y)}, test {len(test_x)} and {len(test_y)}"
+        )
+    if component not in _COMPONENTS:
+        raise ParameterError(f"component must be one of {_COMPONENTS}, got {component!r}")
+    first, step = _count(initial, size, "initial"), _count(batch, size, "batch")
+    whole_number(rounds, "rounds", 0)
+    if candidates is not None:
+        whole_number(candidates, "candidates", step)
+    settings: dict[str, int | str] = {
+        "pool": size,
+        "initial": first,
+        "batch": step,
+        "seed": whole_number(seed, "seed", 0),
+        "score": _name(score),
+        "component": component,
+        "select": _name(select),
+        "candidates": candidates or 0,
+    }
+    if state is None:
+        start = np.random.default_rng([seed, 0]).choice(size, first, replace=False)
+        state = ActiveLearningState(settings, tuple(start.tolist()))
+    elif state.settings != settings:
+        raise ParameterError(
+            f"the state comes from other settings: {_differences(state.settings, settings)}; "
+            "continue with the same pool and settings"
+        )
+    return _rounds(
+        fit, pool_x, pool_y, test_x, test_y, score, rounds, component, select, error, state
+    )
+
+
+def _rounds(
+    fit: Fit,
+    pool_x: Any,
+    pool_y: Any,
+    test_x: Any,
+    test_y: Any,
+    score: Score | Acquisition | None,
+    rounds: int,
+    component: str,
+    select: Selection,
+    error: Callable[[Vector, Vector], float],
+    state: ActiveLearningState,
+) -> Iterator[ActiveLearningStep]:
+    size, step = len(pool_x), int(state.settings["batch"])
+    while state.round <= rounds and (state.round == 0 or len(state.labelled) > state.sizes[-1]):
+        number = state.round
+        chosen = np.asarray(state.labelled, dtype=np.int64)
+        learner = fit(pool_x[chosen], pool_y[chosen])
+        loss = _test_error(learner, test_x, test_y, error)
+        # Each round has its own generator: a continued run draws what an unbroken one draws.
+        rng = np.random.default_rng([int(state.settings["seed"]), number + 1])
+        rest = np.setdiff1d(np.arange(size), chosen)
+        acquired, values = rest[:0], np.empty(0)
+        if rest.size:  # also after the last round, so that a run can go on for more rounds
+            limit = int(state.settings["candidates"])
+            if limit and limit < rest.size:
+                rest = np.sort(rng.choice(rest, limit, replace=False))
+            uncertainty = _uncertainty(learner, pool_x, rest, score, component)
+            count = min(step, rest.size)
+            picked = (
+                rng.choice(rest.size, count, replace=False)
+                if uncertainty is None
+                else _picked(select, uncertainty, count, rng)
+            )
+            acquired = rest[picked]
+            values = np.full(count, np.nan) if uncertainty is None else uncertainty[picked]
+        state = ActiveLearningState(
+            settings=state.settings,
+            labelled=(*state.labelled, *(int(i) for i in acquired)),
+            sizes=(*state.sizes, chosen.size),
+            errors=(*state.errors, loss),
+        )
+        yield ActiveLearningStep(
+            round=number,
+            labelled=int(chosen.size),
+            error=loss,
+            indices=chosen,
+            acquired=np.asarray(acquired, dtype=np.int64),
+            uncertainty=values,
+            learner=learner,
+            state=state,
+        )
+
+
+def _count(amount: float | int, size: int, name: str) -> int:
+    if isinstance(amount, (int, np.integer)) and not isinstance(amount, bool):
+        count = int(amount)
+    elif isinstance(amount, (float, np.floating)) and 0 < amount < 1:
+        count = max(1, round(float(amount) * size))
+    else:
+        raise ParameterError(
+            f"{name} must be a share between 0 and 1 or a number of cases ≥ 1, got {amount!r}"
+        )
+    if not 1 <= count <= size:
+        raise ParameterError(f"{name} must be 1 to {size} cases, the size of the pool, got {count}")
+    return count
+
+
+def _name(value: object) -> str:
+    """A name that stays the same from run to run."""
+    if value is None:
+        return "random"
+    return str(getattr(value, "__qualname__", None) or repr(value))
+
+
+def _differences(old: dict[str, int | str], new: dict[str, int | str]) -> str:
+    names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    return ", ".join(f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in names)
+
+
+def _test_error(
+    learner: Learner, test_x: Any, test_y: Any, error: Callable[[Vector, Vector], float]
+) -> float:
+    prediction = as_numpy(learner.predict(test_x), "the prediction")
+    target = as_numpy(test_y, "test_y")
+    if prediction.shape != target.shape:
+        raise ShapeError(
+            f"predict must give the shape of test_y, {target.shape}, got {prediction.shape}"
+        )
+    return float(error(prediction, target))
+
+
+def _uncertainty(
+    learner: Learner, pool_x: Any, rest: Indices, score: Score | Acquisition | None, component: str
+) -> Vector | None:
+    if score is None:
+        return None
+    x = pool_x[rest]
+    if isinstance(score, Score):
+        values = decompose(learner.predict_distribution(x), score)[component]
+    else:
+        values = score(learner, x)
+    vector = one_per_case(values, "the uncertainty of the pool", infinite=True)
+    if vector.size != rest.size:
+        raise ShapeError(f"{rest.size} cases of the pool got {vector.size} uncertainties")
+    return vector
+
+
+def _picked(
+    select: Selection, uncertainty: Vector, count: int, rng: np.random.Generator
+) -> Indices:
+    picked = np.asarray(select(uncertainty, count, rng))
+    if picked.shape != (count,) or np.unique(picked).size != count:
+        raise ParameterError(
+            f"select must return {count} different places, got an array of shape {picked.shape}"
+        )
+    return picked
