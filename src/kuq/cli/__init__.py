@@ -8,10 +8,16 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import kuq
-from kuq.cli import data, demo, kernels, run
+from kuq.cli import data, demo, kernels, report, run
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
-COMMANDS: dict[str, ModuleType] = {"data": data, "demo": demo, "kernels": kernels, "run": run}
+COMMANDS: dict[str, ModuleType] = {
+    "data": data,
+    "demo": demo,
+    "kernels": kernels,
+    "report": report,
+    "run": run,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

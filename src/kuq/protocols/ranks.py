@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ class AverageRanks:
     """Mean ranks per method (1 is best), and how far they can be trusted.
 
     ``ranks`` (cases, methods) has tied values at their average rank and NaN where a method does
-    not apply; ``interval`` (methods, 2) is a bootstrap percentile interval over cases.
+    not apply; ``interval`` (methods, 2) is a bootstrap percentile interval over cases, of the
+    averages ``resampled`` (resamples, methods), which tell how often any order occurs.
     ``friedman_p`` tests that all methods rank alike, on the ``complete`` cases where all of them
     apply; two methods whose average ranks there differ by more than ``critical_difference`` do so
     significantly (Nemenyi), with p-values ``nemenyi_p`` (methods, methods). ``wilcoxon_p`` are
@@ -31,6 +32,7 @@ class AverageRanks:
     ranks: Table
     average: Vector
     interval: Table
+    resampled: Table
     complete: int
     friedman_p: float
     critical_difference: float
@@ -76,11 +78,13 @@ def average_ranks(
     group = _labels(groups, "groups", cases) if groups is not None else np.zeros(cases, np.intp)
     block = _labels(datasets, "datasets", cases) if datasets is not None else np.arange(cases)
     whole = ~np.isnan(table).any(axis=1)
+    resampled = _resampled(ranks, group, block, resamples, rng)
     friedman, critical, nemenyi = _rank_tests(table[whole], higher_is_better, confidence)
     return AverageRanks(
         ranks=ranks,
-        average=_average(ranks, np.ones(cases), group),
-        interval=_bootstrap(ranks, group, block, resamples, confidence, rng),
+        average=_average(ranks, np.ones((1, cases)), group)[0],
+        interval=_interval(resampled, confidence),
+        resampled=resampled,
         complete=int(whole.sum()),
         friedman_p=friedman,
         critical_difference=critical,
@@ -107,41 +111,41 @@ def _labels(labels: Sequence[Any], name: str, cases: int) -> NDArray[np.intp]:
     return np.asarray(codes, dtype=np.intp)
 
 
-def _average(ranks: Table, weight: Vector, group: NDArray[np.intp]) -> Vector:
-    """Mean over groups of the weighted mean rank within each group that has the method."""
+def _average(ranks: Table, weights: Table, group: NDArray[np.intp]) -> Table:
+    """Mean over groups of the weighted mean rank within each, for every row of weights."""
     known = ~np.isnan(ranks)
-    totals = np.zeros((int(group.max()) + 1, ranks.shape[1]))
-    counts = np.zeros_like(totals)
-    np.add.at(totals, group, weight[:, None] * np.where(known, ranks, 0.0))
-    np.add.at(counts, group, weight[:, None] * known)
-    has = counts > 0
-    means = np.where(has, totals / np.where(has, counts, 1.0), 0.0)
-    number = has.sum(axis=0)
-    return np.where(number > 0, means.sum(axis=0) / np.maximum(number, 1), np.nan)
+    filled = np.where(known, ranks, 0.0)
+    total = np.zeros((len(weights), ranks.shape[1]))
+    groups = np.zeros_like(total)
+    for number in range(int(group.max()) + 1):
+        inside = group == number
+        counts = weights[:, inside] @ known[inside].astype(np.float64)
+        has = counts > 0
+        total += (weights[:, inside] @ filled[inside]) / np.where(has, counts, 1.0)
+        groups += has
+    return np.where(groups > 0, total / np.maximum(groups, 1), np.nan)
 
 
-def _bootstrap(
+def _resampled(
     ranks: Table,
     group: NDArray[np.intp],
     block: NDArray[np.intp],
     resamples: int,
-    confidence: float,
     rng: np.random.Generator,
 ) -> Table:
-    if resamples == 0:
-        return np.full((ranks.shape[1], 2), np.nan)
     blocks = int(block.max()) + 1
-    averages = np.empty((resamples, ranks.shape[1]))
-    for row in averages:
-        drawn = np.bincount(rng.integers(0, blocks, blocks), minlength=blocks)
-        row[:] = _average(ranks, drawn[block].astype(np.float64), group)
+    drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
+    return _average(ranks, drawn[:, block].astype(np.float64), group)
+
+
+def _interval(resampled: Table, confidence: float) -> Table:
     tail = (1 - confidence) / 2
-    ends = np.full((2, ranks.shape[1]), np.nan)
-    for method in range(ranks.shape[1]):
-        found = averages[~np.isnan(averages[:, method]), method]
+    ends = np.full((resampled.shape[1], 2), np.nan)
+    for method, averages in enumerate(resampled.T):
+        found = averages[~np.isnan(averages)]
         if found.size:
-            ends[:, method] = np.quantile(found, [tail, 1 - tail])
-    return ends.T
+            ends[method] = np.quantile(found, [tail, 1 - tail])
+    return ends
 
 
 def _rank_tests(
@@ -200,5 +204,5 @@ def _signed_rank_p(gap: Vector) -> float:
     sizes = np.abs(gap)
     # Exact where there are no ties; with ties SciPy would go through permutations for seconds.
     exact = gap.size <= 50 and sizes.all() and np.unique(sizes).size == gap.size
-    method = "exact" if exact else "approx"
+    method: Literal["exact", "approx"] = "exact" if exact else "approx"
     return float(stats.wilcoxon(gap, zero_method="zsplit", method=method).pvalue)

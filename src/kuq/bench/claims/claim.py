@@ -1,0 +1,87 @@
+"""A claim of the paper: a statement, where it stands, and a test with three outcomes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import kuq
+from kuq.bench.estimates import Evidence
+from kuq.bench.rank_tables import PROTOCOL, protocol_ranking
+from kuq.bench.ranking import Ranking
+from kuq.protocols.influence import influence_curves
+
+
+@final
+class Status(enum.Enum):
+    """What came of a test."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNDECIDED = "cannot be decided here"
+
+
+@final
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a test, and the numbers behind it."""
+
+    status: Status
+    numbers: str
+
+
+def decided(holds: bool, numbers: str) -> Verdict:
+    """A verdict that follows from numbers."""
+    return Verdict(Status.HOLDS if holds else Status.FAILS, numbers)
+
+
+def undecided(reason: str) -> Verdict:
+    """There are no numbers, or they do not tell."""
+    return Verdict(Status.UNDECIDED, reason)
+
+
+@final
+@dataclass(frozen=True)
+class Calculus:
+    """The functions that claims about mathematics compute with: kuq's, or others in a test."""
+
+    decompose: Callable[..., Any] = kuq.decompose
+    entropy: Callable[..., Any] = kuq.entropy
+    divergence: Callable[..., Any] = kuq.divergence
+    influence_curves: Callable[..., Any] = influence_curves
+
+
+@final
+@dataclass(frozen=True)
+class Case:
+    """What a test may look at."""
+
+    evidence: Evidence
+    calculus: Calculus = Calculus()
+    _rankings: dict[tuple[str, str | None], Ranking | None] = field(default_factory=dict)
+
+    def ranking(self, experiment: str, representation: str | None = None) -> Ranking | None:
+        """Average ranks of a protocol, for one representation or over all."""
+        key = (experiment, representation)
+        if key not in self._rankings:
+            self._rankings[key] = protocol_ranking(
+                self.evidence, PROTOCOL[experiment], representation
+            )
+        return self._rankings[key]
+
+
+@final
+@dataclass(frozen=True)
+class Claim:
+    """One statement: a key, the statement in our words, its place in the paper, and its test.
+
+    ``kind`` is "proposition" (tested by computing) or "experiment" (tested on records).
+    """
+
+    key: str
+    statement: str
+    source: str
+    kind: str
+    test: Callable[[Case], Verdict]

@@ -1,0 +1,79 @@
+"""Average ranks of scores, as the paper forms them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from kuq.bench.estimates import CellKey
+from kuq.bench.vocabulary import RANDOM, SCORES, UNIVARIATE, data_name, ordered
+from kuq.protocols.ranks import AverageRanks, average_ranks
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ranks of ``scores`` over ``cases`` (data set, representation)."""
+
+    scores: tuple[str, ...]
+    cases: tuple[tuple[str, str], ...]
+    result: AverageRanks
+
+    def average(self, score: str) -> float:
+        """The average rank of a score, NaN if it never occurs."""
+        if score not in self.scores:
+            return math.nan
+        return float(self.result.average[self.scores.index(score)])
+
+    @property
+    def datasets(self) -> int:
+        """How many data sets the cases come from."""
+        return len({dataset for dataset, _ in self.cases})
+
+
+def ranking(
+    values: Mapping[CellKey, float],
+    *,
+    higher_is_better: bool,
+    representations: Sequence[str] | None = None,
+    by_task: bool = False,
+    scores: Sequence[str] | None = None,
+) -> Ranking | None:
+    """Rank scores within every data set and representation, ties averaged; None without cases.
+
+    For scalars the energy score is the CRPS: it is left out of the ranking of these cases and
+    takes the rank of the CRPS. With ``by_task`` the average is that over univariate, 1D and 2D
+    tasks of the averages within them. Intervals are over data sets.
+    """
+    found = {
+        cell: value
+        for cell, value in values.items()
+        if (representations is None or cell.representation in representations)
+        and (scores is None or cell.score in scores)
+    }
+    names = ordered({cell.score for cell in found}, (*SCORES, *RANDOM))
+    cases = sorted({(cell.dataset, cell.representation) for cell in found})
+    if len(names) < 2 or not cases:
+        return None
+    if "crps" in names and "energy" not in names and scores is None:
+        names.insert(names.index("crps") + 1, "energy")
+    table = np.full((len(cases), len(names)), np.nan)
+    for cell, value in found.items():
+        table[cases.index((cell.dataset, cell.representation)), names.index(cell.score)] = value
+    stand_ins = {}
+    if "crps" in names and "energy" in names:
+        stand_ins = {names.index("energy"): names.index("crps")}
+        scalar = [data_name(dataset).task == UNIVARIATE for dataset, _ in cases]
+        table[scalar, names.index("energy")] = np.nan
+    result = average_ranks(
+        table,
+        higher_is_better,
+        groups=[data_name(dataset).task for dataset, _ in cases] if by_task else None,
+        datasets=[dataset for dataset, _ in cases],
+        stand_ins=stand_ins,
+    )
+    return Ranking(tuple(names), tuple(cases), result)

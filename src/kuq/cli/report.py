@@ -1,0 +1,40 @@
+"""``kuq report``: tables, figures and the claims ledger of a run, as one page and as files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kuq.cli.arguments import Commands, add_command
+from kuq.errors import KuqError
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its options."""
+    text = "write the report of a run: the paper's tables, figures and claims beside our numbers"
+    parser = add_command(commands, "report", text)
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the results of kuq run")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder to write to (default: RUN/report)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the report, and say where and what came of the claims."""
+    from kuq.bench.claims.ledger import count  # only here, so that other commands start at once
+    from kuq.bench.report import report
+
+    try:
+        made, path = report(options.run, options.out)
+    except KuqError as error:
+        print(f"kuq: error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"kuq: error: the report could not be written: {error}", file=sys.stderr)
+        return 1
+    counts = count(list(made.judgements))
+    claims = ", ".join(f"{number} {status.value}" for status, number in counts.items())
+    print(f"{len(made.tables)} tables, {len(made.figures)} figures; claims: {claims}")
+    print(f"report: {path}")
+    return 0
