@@ -24,13 +24,28 @@ class Adam:
     @torch.no_grad()
     def step(self, gradients: Tensor, rates: Tensor, rows: list[int] | None = None) -> None:
         """One step with rates (M,), on some rows or on all."""
-        self.steps += 1
-        first = 1 - _BETA1**self.steps
-        root = math.sqrt(1 - _BETA2**self.steps)
+        first, root = self.next_corrections()
+        rates = rates / first
         for row in [slice(None)] if rows is None else [slice(r, r + 1) for r in rows]:
-            g, moment, square = gradients[row], self.moment[row], self.square[row]
-            moment.lerp_(g, 1 - _BETA1)
-            square.mul_(_BETA2).addcmul_(g, g, value=1 - _BETA2)
-            size = square.sqrt().mul_(1 / root).add_(_EPSILON)
-            change = (moment / size).mul_((rates[row] * (-1 / first))[:, None])
-            self.values[row].add_(change)
+            state = (self.values[row], self.moment[row], self.square[row])
+            update(*state, gradients[row], rates[row], 1 / root)
+
+    def next_corrections(self) -> tuple[float, float]:
+        """Count a step; what divides the first moment and the root of the second."""
+        self.steps += 1
+        return 1 - _BETA1**self.steps, math.sqrt(1 - _BETA2**self.steps)
+
+
+def update(
+    values: Tensor,
+    moment: Tensor,
+    square: Tensor,
+    gradients: Tensor,
+    rates: Tensor,
+    unbias: Tensor | float,
+) -> None:
+    """Move moments and weights in place; rates (M,) include the correction of the first moment."""
+    moment.lerp_(gradients, 1 - _BETA1)
+    square.mul_(_BETA2).addcmul_(gradients, gradients, value=1 - _BETA2)
+    size = square.sqrt().mul_(unbias).add_(_EPSILON)
+    values.sub_((moment / size).mul_(rates[:, None]))

@@ -46,6 +46,8 @@ def _array(y: Any, name: str) -> np.ndarray:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ParameterError(f"{name} must hold numbers: {error}") from error
+    if array.dtype.kind == "c":
+        raise ParameterError(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.dtype.kind not in "biuf":
         raise ParameterError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim == 0:

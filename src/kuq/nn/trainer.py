@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
@@ -16,6 +15,7 @@ from kuq.errors import ParameterError
 from kuq.kernels.base import Score
 from kuq.nn.adam import Adam
 from kuq.nn.checkpoints import Checkpoint
+from kuq.nn.compiled_step import CompiledStep
 from kuq.nn.generators import Purpose, member_generators, member_seed
 from kuq.nn.history import History
 from kuq.nn.layers import Members
@@ -58,10 +58,7 @@ class Trainer:
         self.noise = network.prediction_noise(training.n_samples)
         self.train_losses: list[np.ndarray] = []
         self.validation_losses: list[np.ndarray] = []
-        self.losses: Callable[..., Tensor] = self._losses
-        if training.compile:
-            backend = training.compile if isinstance(training.compile, str) else "inductor"
-            self.losses = torch.compile(self._losses, dynamic=False, backend=backend)
+        self.compiled = self._compiled() if training.compile else None
 
     @property
     def epoch(self) -> int:
@@ -131,6 +128,11 @@ class Trainer:
         total = torch.zeros(self.network.n_members, device=self.device)
         for start in range(0, len(self.rows), self.training.batch_size):
             index = order[:, start : start + self.training.batch_size]
+            if self.compiled is not None and index.shape[1] == self.training.batch_size:
+                noise = self._noise(self.generators, index.shape[1])
+                loss = self.compiled(index, noise, rates, burning)
+                total += loss * index.shape[1]
+                continue
             self.weights.gradients.zero_()
             for members in groups:
                 loss = self._step_losses(index, members, burning)
@@ -149,9 +151,26 @@ class Trainer:
                 seed, member, step = self.network.seed, int(members[0]), self.adam.steps
                 torch.manual_seed(member_seed(seed, member, Purpose.TRAINING, step))
         x, y = self.rows.batch(index, members)
-        noise = self.network.noise(generators, index.shape[1], self.training.n_samples, self.device)
+        noise = self._noise(generators, index.shape[1])
         with self._precision():
-            return self.losses(x, y, noise, members, burning)
+            return self._losses(x, y, noise, members, burning)
+
+    def _noise(self, generators: list[torch.Generator], rows: int) -> Tensor | None:
+        return self.network.noise(generators, rows, self.training.n_samples, self.device)
+
+    def _compiled(self) -> CompiledStep:
+        if not self.network.at_once or not self._has_plain_loss():
+            raise ParameterError(
+                "compile=True needs a backbone that computes all members at once, and a loss that "
+                f"{type(self.network.head).__name__} has in plain torch, such as its own"
+            )
+        backend = self.training.compile if isinstance(self.training.compile, str) else "inductor"
+
+        def losses(x: Tensor, y: Tensor, noise: Tensor | None, burning: bool) -> Tensor:
+            with self._precision():
+                return self._losses(x, y, noise, None, burning)
+
+        return CompiledStep(self.network, losses, self.rows, self.weights, self.adam, backend)
 
     def _losses(
         self, x: Tensor, y: Tensor, noise: Tensor | None, members: Members, burning: bool
@@ -163,6 +182,13 @@ class Trainer:
             gap: Tensor = head.mean(outputs) - y
             return gap.square().flatten(1).mean(1)
         return head.loss(outputs, y, self.score).mean(1)
+
+    @torch.no_grad()
+    def _has_plain_loss(self) -> bool:
+        x, y = next(iter(self.rows.pieces(1, self.network.n_members)))
+        noise = None if self.noise is None else self.noise[:, :, :2]
+        outputs = self.network.outputs(x, noise)
+        return self.network.head.closed_loss(outputs, y, self.score) is not None
 
     @torch.no_grad()
     def _validate(self, burning: bool) -> np.ndarray:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import OneByOneBody
@@ -27,7 +28,7 @@ class Weights:
 
     def __init__(self, network: Network) -> None:
         parameters, buffers = _slots(network)
-        self._slots = parameters + buffers
+        self._parameters, self._buffers = parameters, buffers
         self.values = _gathered(parameters, network.n_members)
         self.tracked = _gathered(buffers, network.n_members)
         self.gradients = torch.zeros_like(self.values)
@@ -51,9 +52,25 @@ class Weights:
             if gradient is not None:
                 parameter.gradient.add_(gradient)
 
+    def named_views(self, module: nn.Module, rows: Tensor) -> dict[str, Tensor]:
+        """The parameters of a module that holds the network, as views of other rows."""
+        places = {id(slot.tensors[0]): (slot, start) for slot, start in _places(self._parameters)}
+        views = {}
+        for name, parameter in module.named_parameters():
+            slot, start = places[id(parameter)]
+            views[name] = slot.views(rows, start)[0][1]
+        return views
+
+    def joined(self, gradients: dict[str, Tensor]) -> Tensor:
+        """Gradients in the order of ``named_views`` as rows (M, P)."""
+        parts = []
+        for slot, gradient in zip(self._parameters, gradients.values(), strict=True):
+            parts.append(functional.pad(gradient.flatten(1), (0, slot.room - slot.size)))
+        return torch.cat(parts, dim=1)
+
     def release(self) -> None:
         """Give every tensor memory of its own again."""
-        for slot in self._slots:
+        for slot in self._parameters + self._buffers:
             for tensor in slot.tensors:
                 tensor.data = tensor.data.clone(memory_format=torch.contiguous_format)
 
