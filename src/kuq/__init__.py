@@ -5,6 +5,7 @@ from types import ModuleType as _ModuleType
 
 from kuq._array import checks
 from kuq._compiled import compiled
+from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -46,7 +47,7 @@ from kuq.uncertainty import (
 __version__ = "0.1.0"
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
-_PARTS = ("bench", "datasets", "nn", "protocols")
+_PARTS = ("bench", "datasets", "nn", "protocols", "sklearn")
 
 __all__ = [
     "CRPS",
@@ -80,6 +81,7 @@ __all__ = [
     "SquaredError",
     "StudentT",
     "Uncertainty",
+    "as_distribution",
     "checks",
     "compiled",
     "decompose",

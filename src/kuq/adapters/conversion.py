@@ -1,0 +1,74 @@
+"""Finding the adapter for an object of another library."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from kuq.adapters.sample_arrays import from_forecast
+from kuq.distributions.base import Prediction
+from kuq.errors import ParameterError
+
+#: The module with ``convert(obj, event_ndim)`` for objects of a library; imported for those only.
+ADAPTERS = {
+    "torch": "kuq.adapters.torch_distributions",
+    "scipy": "kuq.adapters.scipy_stats",
+    "ngboost": "kuq.adapters.ngboost_predictions",
+}
+#: What to call where an object is a model, which predicts nothing without data.
+MODELS = {
+    "catboost": "kuq.adapters.virtual_ensemble(model, data)",
+    "ngboost": "kuq.as_distribution(model.pred_dist(X))",
+    "sklearn": "kuq.sklearn.forest_ensemble(forest, X_train, y_train, X)",
+}
+
+
+def as_distribution(obj: Any, *, event_ndim: int | None = None) -> Prediction:
+    """The kuq distribution that an object of another library stands for.
+
+    Takes ``torch.distributions`` (Normal, StudentT, MultivariateNormal, LowRankMultivariateNormal,
+    MixtureSameFamily of normals, Independent around them), frozen ``norm``, ``t`` and
+    ``multivariate_normal`` of ``scipy.stats`` and its ``Normal``, NGBoost predictions, and
+    forecasts of GluonTS and darts. Parameters are taken as they are; gradients flow.
+    ``event_ndim`` is how many of the last axes form one outcome: by default as many as the object
+    says, and none for libraries that have no word for it.
+
+    >>> import kuq, scipy.stats
+    >>> kuq.as_distribution(scipy.stats.t(5.0, loc=[0.0, 1.0], scale=2.0))
+    StudentT(batch=(2,), event=())
+    """
+    if isinstance(obj, Prediction):
+        if event_ndim is not None:
+            raise ParameterError(f"{obj!r} has its event already; leave event_ndim out")
+        return obj
+    library = _library(obj)
+    if library in ADAPTERS:
+        found = import_module(ADAPTERS[library]).convert(obj, event_ndim)
+    else:
+        found = from_forecast(obj, event_ndim)
+    if found is None:
+        raise ParameterError(_unknown(obj, library))
+    converted: Prediction = found
+    return converted
+
+
+def _library(obj: object) -> str:
+    """The library that an object comes from: a class derived from one of torch's is torch's."""
+    roots = [kind.__module__.partition(".")[0] for kind in type(obj).__mro__]
+    return next((root for root in roots if root in ADAPTERS), roots[0])
+
+
+def _unknown(obj: object, library: str) -> str:
+    kind = type(obj)
+    if isinstance(obj, (list, tuple, int, float)) or kind.__name__ in ("ndarray", "Tensor"):
+        return (
+            f"numbers ({kind.__name__}) do not say what they mean; wrap them as "
+            "kuq.Samples(draws), kuq.Normal(mean, std) or kuq.Point(value), and a list of "
+            "predictions as kuq.Ensemble([kuq.as_distribution(p) for p in predictions])"
+        )
+    model = MODELS.get(library)
+    hint = f"; if it is a model: {model}" if model else ""
+    return (
+        f"there is no adapter for {kind.__module__}.{kind.__qualname__}; draw from it and pass "
+        f"kuq.Samples(draws, sample_axis=0), or give its parameters to a kuq distribution{hint}"
+    )

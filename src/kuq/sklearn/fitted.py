@@ -1,0 +1,191 @@
+"""The members inside a fitted ensemble of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    RandomForestRegressor,
+    VotingRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import kuq
+from kuq.sklearn.leaves import Indices, Leaves
+from kuq.sklearn.members import Floats, Members
+from kuq.sklearn.probabilistic import NormalMembers, gives_deviations
+from kuq.sklearn.residuals import ResidualMembers, out_of_bag_residuals
+from kuq.sklearn.trees import TreeMembers
+
+FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
+#: Criteria under which the value of a leaf is the mean of its targets.
+_MEAN_CRITERIA = ("squared_error", "friedman_mse", "poisson")
+_NOISE = ("normal", "residuals")
+
+
+def members_of(
+    fitted: Any, X_train: Any, y_train: Any, noise: str = "normal", sample_weight: Any = None
+) -> Members:
+    """The members of a fitted ensemble by what they can say about noise.
+
+    Trees have leaves, Gaussian processes and the like a standard deviation, and all others the
+    residuals of training rows that they have not seen.
+    """
+    if isinstance(fitted, FORESTS) or _is_bagged(fitted, DecisionTreeRegressor):
+        return tree_members(fitted, X_train, y_train, sample_weight)
+    if isinstance(fitted, VotingRegressor) or (
+        isinstance(fitted, BaggingRegressor) and all(map(gives_deviations, fitted.estimators_))
+    ):
+        return normal_members(fitted, np.asarray(y_train))
+    return residual_members(fitted, X_train, y_train, noise)
+
+
+def tree_members(fitted: Any, X_train: Any, y_train: Any, sample_weight: Any) -> TreeMembers:
+    """The trees of a forest, or of bagged trees, with the targets in their leaves."""
+    check_is_fitted(fitted)
+    if not isinstance(fitted, FORESTS) and not _is_bagged(fitted, DecisionTreeRegressor):
+        raise kuq.ParameterError(
+            "a fitted RandomForestRegressor, ExtraTreesRegressor or BaggingRegressor of decision "
+            f"trees is needed, got {type(fitted).__name__}"
+        )
+    targets = _targets(y_train)
+    apply = fitted.apply if isinstance(fitted, FORESTS) else partial(_bagged_leaves, fitted)
+    leaf = np.asarray(apply(X_train))
+    if len(leaf) != len(targets):
+        raise kuq.ShapeError(
+            f"X_train and y_train need equally many rows, got {len(leaf)} and {len(targets)}"
+        )
+    every = _growing_weights(fitted, len(targets), sample_weight)
+    trees = fitted.estimators_
+    leaves = []
+    for position, (tree, weights) in enumerate(zip(trees, every, strict=True)):
+        leaves.append(Leaves.of_tree(tree.tree_.node_count, leaf[:, position], weights))
+        _check_leaf_values(tree, leaves[-1], targets, position)
+    offsets = np.cumsum([0, *(tree.tree_.node_count for tree in trees[:-1])])
+    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets)
+
+
+def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
+    """The regressors with ``return_std`` of a BaggingRegressor or VotingRegressor."""
+    check_is_fitted(fitted)
+    if not isinstance(fitted, (BaggingRegressor, VotingRegressor)) or not all(
+        map(gives_deviations, fitted.estimators_)
+    ):
+        raise kuq.ParameterError(
+            "a fitted BaggingRegressor or VotingRegressor of regressors whose predict takes "
+            f"return_std (GaussianProcessRegressor, BayesianRidge) is needed, got {fitted!r}"
+        )
+    outputs = 1 if y_train is None or y_train.ndim < 2 else y_train.shape[1]
+    weights = None
+    if isinstance(fitted, VotingRegressor) and fitted.weights is not None:
+        pairs = zip(fitted.estimators, fitted.weights, strict=True)
+        weights = np.asarray([weight for (_, part), weight in pairs if not _is_dropped(part)])
+    return NormalMembers(
+        partial(_normals_of_each, fitted), len(fitted.estimators_), outputs, weights
+    )
+
+
+def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> ResidualMembers:
+    """The regressors of a BaggingRegressor, with noise from the rows outside their bags."""
+    if noise not in _NOISE:
+        raise kuq.ParameterError(f"noise must be one of {_NOISE}, got {noise!r}")
+    if not isinstance(fitted, BaggingRegressor):
+        raise kuq.ParameterError(
+            "noise from out-of-bag residuals needs a fitted BaggingRegressor, got "
+            f"{type(fitted).__name__}; wrap the regressor: BaggingRegressor(regressor)"
+        )
+    check_is_fitted(fitted)
+    predict = partial(_means_of_each, fitted)
+    targets, found = _targets(y_train), predict(X_train)
+    if found.shape[1:] != targets.shape:
+        raise kuq.ShapeError(
+            f"y_train must have the shape {found.shape[1:]} of the predictions for X_train, got "
+            f"{targets.shape}"
+        )
+    residuals = out_of_bag_residuals(found, fitted.estimators_samples_, targets)
+    return ResidualMembers(predict, residuals, len(fitted.estimators_), noise == "normal")
+
+
+def _is_bagged(fitted: Any, kind: type) -> bool:
+    return isinstance(fitted, BaggingRegressor) and all(
+        isinstance(part, kind) for part in getattr(fitted, "estimators_", [])
+    )
+
+
+def _is_dropped(part: Any) -> bool:
+    return isinstance(part, str) and part == "drop"
+
+
+def _targets(y: Any) -> Floats:
+    targets = np.asarray(y, dtype=np.float64)
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        targets = targets[:, 0]
+    if targets.ndim not in (1, 2):
+        raise kuq.ShapeError(
+            f"y_train must have the shape (rows,) or (rows, outputs), got {targets.shape}"
+        )
+    return targets
+
+
+def _of_each(fitted: Any, X: Any, call: Callable[[Any, Any], Any]) -> list[Any]:
+    """What every member says about its own columns of X."""
+    if isinstance(fitted, VotingRegressor):
+        return [call(part, X) for part in fitted.estimators_]
+    X = validate_data(fitted, X, reset=False, dtype=None, ensure_all_finite=False)
+    every = zip(fitted.estimators_, fitted.estimators_features_, strict=True)
+    return [call(part, X[:, columns]) for part, columns in every]
+
+
+def _means_of_each(fitted: BaggingRegressor, X: Any) -> Floats:
+    return np.stack(_of_each(fitted, X, lambda part, x: part.predict(x)))
+
+
+def _normals_of_each(fitted: Any, X: Any) -> list[tuple[Floats, Floats]]:
+    return _of_each(fitted, X, lambda part, x: part.predict(x, return_std=True))
+
+
+def _bagged_leaves(fitted: BaggingRegressor, X: Any) -> Indices:
+    return np.stack(_of_each(fitted, X, lambda tree, x: tree.apply(x)), axis=1)
+
+
+def _growing_weights(fitted: Any, rows: int, sample_weight: Any) -> list[Floats]:
+    """How often each training row counted when each tree was grown."""
+    known = getattr(fitted, "_n_samples", rows)
+    if known != rows:
+        raise kuq.ShapeError(
+            f"the ensemble was fitted on {known} rows, but X_train has {rows}; pass the data that "
+            "it was fitted on"
+        )
+    counts = [
+        np.bincount(chosen, minlength=rows).astype(np.float64)
+        for chosen in fitted.estimators_samples_
+    ]
+    if sample_weight is None or fitted.bootstrap:
+        return counts  # with a bootstrap, weights decide how often a row is drawn
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,):
+        raise kuq.ShapeError(f"sample_weight must have the shape ({rows},), got {weights.shape}")
+    return [count * weights for count in counts]
+
+
+def _check_leaf_values(tree: Any, leaves: Leaves, targets: Floats, position: int) -> None:
+    """The targets in a leaf have to give back its value: other data would give wrong numbers."""
+    is_leaf = tree.tree_.children_left < 0
+    columns = targets.reshape(len(targets), -1)
+    value = tree.tree_.value[:, :, 0]
+    fits = bool(np.all((leaves.sizes > 0) == is_leaf)) and value.shape[1] == columns.shape[1]
+    if fits and tree.criterion in _MEAN_CRITERIA and tree.monotonic_cst is None:
+        gap = np.abs(leaves.means(columns) - value)[is_leaf]
+        fits = bool(np.all(gap <= 1e-6 * np.abs(columns).max()))
+    if not fits:
+        raise kuq.ParameterError(
+            f"the leaves of tree {position} do not hold these targets: X_train and y_train must be "
+            "the data that the ensemble was fitted on, in the same order, with the same "
+            "sample_weight"
+        )

@@ -1,0 +1,172 @@
+"""One estimator that predicts distributions and their uncertainty."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
+from sklearn.metrics import r2_score
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+import kuq
+from kuq.sklearn.fitted import FORESTS, members_of
+
+#: Memory in bytes for one part of the rows.
+DEFAULT_MEMORY = 2**28
+
+
+class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor with members, hence with aleatoric and epistemic uncertainty.
+
+    ``estimator`` is a forest, a BaggingRegressor, a VotingRegressor of regressors with
+    ``return_std``, or any other regressor, of which ``n_members`` are bagged; by default a
+    RandomForestRegressor with ``min_samples_leaf=5``. Members know about noise from their leaves
+    (trees), from their standard deviations (``return_std``), or from out-of-bag residuals
+    (``noise``: "normal" or "residuals"). ``score`` is the kuq score of ``predict_uncertainty``,
+    by default ``CRPS()``; as a method, ``score(X, y)`` is R² as in every regressor.
+
+    >>> import kuq, numpy as np
+    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> model = kuq.sklearn.UncertaintyRegressor(n_members=20, random_state=0)
+    >>> u = model.fit(X, np.sin(6 * X[:, 0])).predict_uncertainty(X)
+    >>> u.epistemic.shape
+    (60,)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        n_members: int | None = None,
+        score: kuq.Score | None = None,
+        noise: str = "normal",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.score = score
+        self.noise = noise
+        self.random_state = random_state
+
+    # scikit-learn asks for parameters by attribute and for R² by the method of the same name; a
+    # property gives the method to callers and keeps the parameter where get_params finds it.
+    @property
+    def score(self) -> Any:
+        """R² of the predictions: ``score(X, y, sample_weight=None)``."""
+        return self._r2
+
+    @score.setter
+    def score(self, value: kuq.Score | None) -> None:
+        self.__dict__["score"] = value
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, and those of the inner estimator as ``estimator__name``."""
+        return {**super().get_params(deep=deep), "score": self.__dict__["score"]}
+
+    def _r2(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the members."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            multi_output=True,
+            y_numeric=True,
+            ensure_all_finite=self._finite(),
+        )
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        self.estimator_ = self._whole().fit(X, y)
+        self.members_ = members_of(self.estimator_, X, y, self.noise)
+        return self
+
+    @classmethod
+    def from_fitted(
+        cls,
+        estimator: Any,
+        X_train: Any,
+        y_train: Any,
+        *,
+        score: kuq.Score | None = None,
+        noise: str = "normal",
+    ) -> Self:
+        """The same around an ensemble that is fitted already, with its training data."""
+        check_is_fitted(estimator)
+        made = cls(estimator, score=score, noise=noise)
+        made.estimator_ = estimator
+        made.members_ = members_of(estimator, X_train, y_train, noise)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(made, name, getattr(estimator, name))
+        return made
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The mean prediction of the ensemble, (rows,) or (rows, outputs)."""
+        X = self._checked(X)
+        return np.asarray(self.estimator_.predict(X))
+
+    def predict_distribution(self, X: Any) -> kuq.Ensemble:
+        """The distribution that every member predicts."""
+        X = self._checked(X)
+        found: kuq.Ensemble = self.members_.ensemble(X)
+        return found
+
+    def predict_uncertainty(
+        self,
+        X: Any,
+        score: kuq.Score | None = None,
+        *,
+        estimator: str = "pairwise",
+        unbiased: bool | str = "members",
+        max_memory: float = DEFAULT_MEMORY,
+    ) -> kuq.Uncertainty:
+        """Total, aleatoric and epistemic uncertainty of every row, some rows at a time.
+
+        ``score`` is that of the constructor unless given; a bandwidth of "median" or one for each
+        row takes all rows at once. By default leaves and residuals are taken as they are;
+        ``unbiased=True`` corrects for their number as if members had drawn them independently,
+        while in truth they share training data. ``max_memory`` bounds memory in bytes.
+        """
+        X = self._checked(X)
+        score = score or self.__dict__["score"] or kuq.CRPS()
+        found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
+        return found
+
+    def _whole(self) -> Any:
+        """The ensemble to fit: the inner estimator if it has members, else a bag of it."""
+        if self.estimator is None:
+            whole = RandomForestRegressor(min_samples_leaf=5)
+        elif isinstance(self.estimator, (*FORESTS, BaggingRegressor, VotingRegressor)):
+            whole = clone(self.estimator)
+        else:
+            whole = BaggingRegressor(self.estimator)
+        known = whole.get_params(deep=False)
+        if self.n_members is not None:
+            if "n_estimators" not in known:
+                raise kuq.ParameterError(
+                    f"{type(whole).__name__} has its members already; leave n_members out"
+                )
+            whole.set_params(n_estimators=self.n_members)
+        if self.random_state is not None and "random_state" in known:
+            whole.set_params(random_state=self.random_state)
+        return whole
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self.estimator_ is self.estimator:  # fitted elsewhere, perhaps on a table with names
+            return X if hasattr(X, "iloc") else np.asarray(X)
+        return validate_data(self, X, reset=False, ensure_all_finite=self._finite())
+
+    def _finite(self) -> bool | str:
+        return "allow-nan" if get_tags(self).input_tags.allow_nan else True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(RandomForestRegressor() if self.estimator is None else self.estimator)
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.target_tags.multi_output = inner.target_tags.multi_output
+        return tags
