@@ -97,6 +97,89 @@ KERNELS = [
                lambda r, g: 2.5 * _gaussian(r, g), **BOUNDED),
 ]  # fmt: skip
 
+
+@dataclass(frozen=True)
+class StructuredCase:
+    """A kernel on features of an outcome, its event shape, and k(x, y) of two single outcomes."""
+
+    name: str
+    build: Callable[[], kuq.Kernel]
+    event: tuple[int, ...]
+    k: Callable[[np.ndarray, np.ndarray], float]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _tailed(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0.3, x, 0.3)
+
+
+def _all_pairs(x: np.ndarray, y: np.ndarray) -> float:
+    total = 0.0
+    for i in range(x.size):
+        for j in range(x.size):
+            total += (abs(x[i] - x[j]) ** 0.5 - abs(y[i] - y[j]) ** 0.5) ** 2
+    return total
+
+
+def _neighbour_pairs(x: np.ndarray, y: np.ndarray) -> float:
+    cells = [(i, j) for i in range(x.shape[0]) for j in range(x.shape[1])]
+    near = [(a, b) for a in cells for b in cells
+            if a != b and max(abs(a[0] - b[0]), abs(a[1] - b[1])) <= 1]  # fmt: skip
+    return sum((abs(x[a] - x[b]) - abs(y[a] - y[b])) ** 2 for a, b in near)
+
+
+def _halves(x: np.ndarray, y: np.ndarray) -> float:
+    boxes = [np.s_[:2, :3], np.s_[:2, 3:], np.s_[2:, :3], np.s_[2:, 3:]]
+    return float(np.mean([np.linalg.norm(x[b] - y[b]) for b in boxes]))
+
+
+def _amplitudes(x: np.ndarray) -> np.ndarray:
+    """By sums over cells, one frequency after the other."""
+    rows, columns = x.shape
+    rings: dict[int, float] = {}
+    for a in range(rows):
+        for b in range(columns):
+            wave = sum(
+                x[i, j] * np.exp(-2j * np.pi * (a * i / rows + b * j / columns))
+                for i in range(rows) for j in range(columns)
+            )  # fmt: skip
+            number = round(math.hypot(min(a, rows - a), min(b, columns - b)))
+            rings[number] = rings.get(number, 0.0) + abs(wave) ** 2
+    return np.sqrt([rings[n] for n in sorted(rings)]) / x.size
+
+
+def _walk_counts(x: np.ndarray) -> np.ndarray:
+    """By walking: every sequence of nodes, with the product of the weights of its edges."""
+    n, out = len(x), []
+    for steps in (1, 2, 3):
+        walks = {(i,): 1.0 for i in range(n)}
+        for _ in range(steps):
+            walks = {(*w, j): v * x[w[-1], j] for w, v in walks.items() for j in range(n)}
+        closed = sum(v for w, v in walks.items() if w[0] == w[-1])
+        out += [sum(walks.values()) / n / math.factorial(steps), closed / n / math.factorial(steps)]
+    return np.array(out)
+
+
+STRUCTURED = [
+    StructuredCase("tail-energy", lambda: kuq.tail(kuq.Energy(), 0.3), (3,),
+                   lambda x, y: np.linalg.norm(_tailed(x) - _tailed(y))),
+    StructuredCase("tail-crps", lambda: kuq.tail(kuq.CRPS(), 0.3), (3,),
+                   lambda x, y: np.mean(np.abs(_tailed(x) - _tailed(y)))),
+    StructuredCase("tail-gaussian", lambda: kuq.tail(kuq.Gaussian(0.8), below=0.2), (2,),
+                   lambda x, y: -np.exp(-(((np.where(x < 0.2, x, 0.2)
+                                            - np.where(y < 0.2, y, 0.2)) ** 2).sum()) / 0.64)),
+    StructuredCase("variogram", kuq.variogram, (4,), _all_pairs),
+    StructuredCase("variogram-neighbours",
+                   lambda: kuq.variogram(1.0, max_lag=1, event_ndim=2), (3, 4), _neighbour_pairs),
+    StructuredCase("patches", lambda: kuq.patches(kuq.Energy(), (4, 5), (2, 3)), (4, 5), _halves),
+    StructuredCase("spectral", kuq.spectral, (4, 5),
+                   lambda x, y: np.linalg.norm(_amplitudes(x) - _amplitudes(y))),
+    StructuredCase("graph-walks", lambda: kuq.graph_walks(length=3), (3, 3),
+                   lambda x, y: np.linalg.norm(_walk_counts(x) - _walk_counts(y))),
+]  # fmt: skip
+
 Builder = Callable[[np.random.Generator, tuple[int, ...], tuple[int, ...]], kuq.Prediction]
 
 

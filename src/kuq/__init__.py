@@ -31,8 +31,11 @@ from kuq.kernels.laplace import Laplace
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS, Marginal
 from kuq.kernels.matern import Matern
+from kuq.kernels.patches import patches
 from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadratic
 from kuq.kernels.squared_error import SquaredError
+from kuq.kernels.structure import graph_walks, spectral, variogram
+from kuq.kernels.tail import tail
 from kuq.result import Uncertainty
 from kuq.uncertainty import (
     decompose,
@@ -47,7 +50,7 @@ from kuq.uncertainty import (
 __version__ = "0.1.0"
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
-_PARTS = ("bench", "datasets", "nn", "protocols", "sklearn")
+_PARTS = ("bench", "datasets", "nn", "plot", "protocols", "sklearn")
 
 __all__ = [
     "CRPS",
@@ -88,11 +91,16 @@ __all__ = [
     "divergence",
     "entropy",
     "expected_kernel",
+    "graph_walks",
     "kernel_cards",
     "median_bandwidth",
     "member_divergences",
     "member_influence",
+    "patches",
     "score",
+    "spectral",
+    "tail",
+    "variogram",
 ]
 
 

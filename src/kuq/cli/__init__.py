@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -19,16 +21,26 @@ COMMANDS: dict[str, ModuleType] = {
     "run": run,
 }
 
+_EXAMPLES = """\
+examples:
+  kuq demo                            a small ensemble under every score, with a figure
+  kuq kernels --need robust           which score fits a need, and why
+
+Help on a command: kuq COMMAND --help
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 1 (failed) or 2 (wrong usage)."""
+    """Run the command line and return its exit code: 0, 1 (internal) or 2 (usage, input)."""
     parser = argparse.ArgumentParser(
         prog="kuq",
         description="Uncertainty quantification in regression by kernel scores.",
-        epilog="Help on a command: kuq COMMAND --help",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kuq {kuq.__version__}")
+    parser.add_argument("--debug", action="store_true", help="show a traceback on errors")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in COMMANDS.values():
         command.add(commands)
@@ -37,5 +49,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         print("\nkuq: error: a command is needed, such as: kuq demo", file=sys.stderr)
         return 2
-    code: int = COMMANDS[options.command].run(options)
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run a command; an error becomes one line and an exit code."""
+    try:
+        code: int = COMMANDS[options.command].run(options)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("kuq: stopped", file=sys.stderr)
+        return 130
+    except (kuq.KuqError, OSError) as error:
+        return _failed(options, str(error), 2)
+    except Exception as error:
+        hint = "" if options.debug else " (kuq --debug … shows where)"
+        return _failed(options, f"internal error: {type(error).__name__}: {error}{hint}", 1)
+    return code
+
+
+def _failed(options: argparse.Namespace, message: str, code: int) -> int:
+    if options.debug:
+        traceback.print_exc()
+    print(f"kuq: error: {' '.join(message.split())}", file=sys.stderr)
     return code

@@ -6,12 +6,25 @@ import argparse
 from pathlib import Path
 from typing import TypeAlias
 
+from kuq.errors import KuqError
+from kuq.kernels.base import Score
+from kuq.kernels.names import parse_score
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def add_command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
-    """Declare a command with its one-line description, and return its parser."""
-    return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+def add_command(
+    commands: Commands, name: str, text: str, examples: str = ""
+) -> argparse.ArgumentParser:
+    """Declare a command with its one-line description and examples, and return its parser."""
+    return commands.add_parser(
+        name,
+        help=text,
+        description=text,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 class OutputPath:
@@ -36,3 +49,11 @@ def natural_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"an integer >= 0 is needed, got {text!r}")
     return int(text)
+
+
+def score(text: str) -> Score:
+    """Reads a score by its name, such as gaussian:0.5."""
+    try:
+        return parse_score(text)
+    except KuqError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -11,12 +11,17 @@ from kuq.cli.arguments import Commands, OutputPath, add_command, natural_number
 
 _FIGURE = "kuq-demo.png"
 _FORMATS = (".png", ".pdf", ".svg")
+_EXAMPLES = """\
+examples:
+  kuq demo                           the table, and the figure kuq-demo.png
+  kuq demo --out figure.svg --seed 3
+"""
 
 
 def add(commands: Commands) -> None:
     """Declare the command and its options."""
     text = "decompose the uncertainty of a small ensemble under every score, and draw it"
-    parser = add_command(commands, "demo", text)
+    parser = add_command(commands, "demo", text, _EXAMPLES)
     parser.add_argument(
         "--out",
         type=OutputPath(*_FORMATS),

@@ -24,8 +24,9 @@ from kuq.distributions.atoms import (
     to_normals,
     to_products,
 )
+from kuq.distributions.clipped import ClippedMixtures, to_clipped
 from kuq.errors import NoClosedFormError
-from kuq.expectations import affinities, overlap, scalar
+from kuq.expectations import affinities, clipped, overlap, scalar
 from kuq.expectations.measure import Measure
 from kuq.expectations.scales import BLOCK, AtScale, integrate
 from kuq.expectations.tiles import pieces
@@ -48,6 +49,8 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
     xp = namespace(p.reference)
     if isinstance(p, Points):
         return xp.zeros_like(p.value[..., 0])
+    if isinstance(p, ClippedMixtures):
+        return clipped.entropy(p)
     kernel = measure.kernel
     if isinstance(kernel, SquaredError):
         return xp.sum(p.variance(), axis=-1)
@@ -81,6 +84,8 @@ def divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     kernel = measure.kernel
     if isinstance(p, Points) and isinstance(q, Points):
         return _between_points(measure, p.value, q.value)
+    if isinstance(p, ClippedMixtures) or isinstance(q, ClippedMixtures):
+        return clipped.divergence(to_clipped(p), to_clipped(q))
     if isinstance(kernel, SquaredError):
         return squared_distance(p.mean(), q.mean())
     p, q = _promote(measure, p, q)

@@ -85,10 +85,20 @@ _HEADINGS = (
 
 
 class KernelCards(Sequence[KernelCard]):
-    """Kernel cards in order; prints as a table, and ``records()`` gives plain dictionaries."""
+    """Kernel cards in order; prints as a table, and ``records()`` gives plain dictionaries.
 
-    def __init__(self, cards: Sequence[KernelCard]) -> None:
+    Cards that answer a need have ``reasons``, one tuple of texts each, and print with them.
+    """
+
+    def __init__(
+        self,
+        cards: Sequence[KernelCard],
+        reasons: Sequence[tuple[str, ...]] | None = None,
+        otherwise: str = "",
+    ) -> None:
         self._cards = tuple(cards)
+        self.reasons = None if reasons is None else tuple(reasons)
+        self._otherwise = otherwise
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         return self._cards[index]
@@ -103,6 +113,20 @@ class KernelCards(Sequence[KernelCard]):
         return [{column: getattr(card, column) for column in _COLUMNS} for card in self._cards]
 
     def __repr__(self) -> str:
+        return self._table() if self.reasons is None else self._answer(self.reasons)
+
+    def _answer(self, reasons: tuple[tuple[str, ...], ...]) -> str:
+        """One score after the other, with the reasons why it fits."""
+        if not self._cards:
+            return self._otherwise
+        width = max(len(card.name) for card in self._cards)
+        lines = []
+        for card, why in zip(self._cards, reasons, strict=True):
+            lines.append(f"{card.name.ljust(width)}  {why[0]}")
+            lines.extend(f"{'':<{width}}  {reason}" for reason in why[1:])
+        return "\n".join(lines)
+
+    def _table(self) -> str:
         rows = [_HEADINGS, *(tuple(_cell(v) for v in r.values()) for r in self.records())]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
         lines = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kuq.kernels.base import Score
 from kuq.kernels.card import KernelCards
@@ -12,6 +12,7 @@ from kuq.kernels.laplace import Laplace
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS
 from kuq.kernels.matern import Matern
+from kuq.kernels.needs import asked, reasons, structured, why_none
 from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadratic
 from kuq.kernels.squared_error import SquaredError
 
@@ -32,11 +33,31 @@ def catalogue() -> tuple[Score, ...]:
     )
 
 
-def kernel_cards(scores: Sequence[Score] | None = None) -> KernelCards:
+def kernel_cards(
+    scores: Sequence[Score] | None = None, *, need: str | Iterable[str] | None = None
+) -> KernelCards:
     """The facts of scores as a table: by default of all that come with kuq.
+
+    With ``need``, such as "robust,shape", those that meet every need, and why; the needs are
+    robust, spread, shape, dependence, tails, units, no-bandwidth, samples, exact, fields, graphs.
 
     >>> import kuq
     >>> [card.name for card in kuq.kernel_cards([kuq.Energy()]) if card.aleatoric_grows_with_spread]
     ['Energy(1)']
+    >>> print(kuq.kernel_cards(need="spread,shape"))
+    Energy(1)                  convex: aleatoric uncertainty grows when a prediction spreads out
+                               tells apart members of equal mean and different shape
+    Marginal(Energy(1), mean)  convex: aleatoric uncertainty grows when a prediction spreads out
+                               tells apart members of equal mean and different shape
     """
-    return KernelCards([score.card for score in (catalogue() if scores is None else scores)])
+    if need is None:
+        return KernelCards([score.card for score in (catalogue() if scores is None else scores)])
+    needs = asked(need)
+    known = (*catalogue(), *structured()) if scores is None else scores
+    found = [(score.card, reasons(score, needs)) for score in known]
+    fitting = [(card, why) for card, why in found if why is not None]
+    return KernelCards(
+        [card for card, _ in fitting],
+        reasons=[why for _, why in fitting],
+        otherwise=why_none(needs),
+    )

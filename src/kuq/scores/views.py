@@ -23,18 +23,27 @@ from kuq._array import (
     shape_of,
 )
 from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.clipped import clipped
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.laws import Stack
-from kuq.distributions.normal import Point
+from kuq.distributions.low_rank import LowRankNormal
+from kuq.distributions.mixture import NormalMixture
+from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
+from kuq.distributions.selected import selected
 from kuq.errors import NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import atoms, evidential, moments
 from kuq.expectations.tiles import pieces
 from kuq.kernels.bandwidth import MOST_PAIRS
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Term
+from kuq.kernels.energy import Energy
+from kuq.kernels.transforms import Clip, Select
 from kuq.scores.monte_carlo import drawn
 from kuq.scores.options import Options, budget_of
+
+#: Laws whose coordinates have distribution functions that are sums over normals.
+_CLIPPED_EXACTLY = (LowRankNormal, Normal, NormalMixture, Point, Samples)
 
 
 @dataclass(frozen=True)
@@ -72,14 +81,19 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
     """Apply the stages of a term to a prediction."""
     marginal: MarginalStage | None = None
     event_shape = prediction.event_shape
+    clips = _exact_clips(prediction, term)
     for stage in term.stages:
         if isinstance(stage, MarginalStage):
             marginal, event_shape = stage, prediction.event_shape
             check_event_weights(stage.weights, event_shape, "Marginal")
-        else:
+        elif stage not in clips:
             prediction = _transformed(prediction, stage, marginal is not None, term.kernel)
             event_shape = prediction.event_shape
     stack = _stack(prediction, marginal is not None, options.rtol)
+    for clip in clips:
+        shape = (*prediction.batch_shape, *event_shape)
+        low, high = (_flat_bound(bound, shape, stack) for bound in (clip.low, clip.high))
+        stack = stack.map(lambda law, a=low, b=high: clipped(law, a, b))  # type: ignore[misc]
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
     return View(stack, prediction.batch_shape, event_shape, marginal)
@@ -116,11 +130,42 @@ def _has_route(term: Term, *predictions: Prediction) -> bool:
     members = [member for prediction in predictions for member in _members(prediction)]
     if all(isinstance(member, (Samples, Point)) for member in members):
         return True
-    if any(not isinstance(stage, MarginalStage) for stage in term.stages):
+    if all(_exact_clips(prediction, term) for prediction in predictions):
+        return True
+    if any(not isinstance(stage, (MarginalStage, Select)) for stage in term.stages):
         return False
-    marginal = bool(term.stages)
+    marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
     kinds = {type(m.law(marginal, 1e-3).atoms) for m in members}
     return atoms.has_route(term.kernel, kinds)
+
+
+def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
+    """The clips of a term if it is |x − y| of clipped normals, which has a form of its own."""
+    clips = tuple(stage for stage in term.stages if isinstance(stage, Clip))
+    marginals = [stage for stage in term.stages if isinstance(stage, MarginalStage)]
+    absolute = isinstance(term.kernel, Energy) and term.kernel.beta == 1
+    scalar = bool(marginals) or math.prod(prediction.event_shape) == 1
+    only = len(clips) + len(marginals) == len(term.stages)
+    if not clips or not (absolute and scalar and only):
+        return ()
+    members = _members(prediction)
+    if all(isinstance(member, (Samples, Point)) for member in members):
+        return ()  # the plain transform does
+    return clips if all(isinstance(member, _CLIPPED_EXACTLY) for member in members) else ()
+
+
+def _flat_bound(bound: Any, shape: tuple[int, ...], stack: Stack) -> Array:
+    """A threshold over the flat batch, (n, 1, 1), or without axes of its own."""
+    xp = namespace(stack.reference)
+    array = adopted(bound, stack.reference)
+    if array.ndim == 0:
+        return xp.reshape(array, (1, 1, 1))
+    try:
+        return xp.reshape(xp.broadcast_to(array, shape), (-1, 1, 1))
+    except (ValueError, RuntimeError):
+        raise ShapeError(
+            f"a threshold must broadcast against batch + event {shape}, got {tuple(array.shape)}"
+        ) from None
 
 
 def _transformed(
@@ -137,6 +182,8 @@ def _transformed(
 def _transform_law(
     law: Distribution, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
 ) -> Distribution:
+    if isinstance(transform, Select) and not isinstance(law, (Samples, Point)):
+        return selected(law, transform.index)
     if not isinstance(law, (Samples, Point)):
         raise NoClosedFormError(
             f"no exact route for {kernel!r} on a transform of {law!r}; "

@@ -1,0 +1,18 @@
+"""Some coordinates of a law: a box of a field has a law of the same kind."""
+
+from __future__ import annotations
+
+import copy
+
+from kuq.distributions.base import Distribution
+
+
+def selected(law: Distribution, index: tuple[slice, ...]) -> Distribution:
+    """The law of the coordinates at ``index``, one slice per event axis."""
+    part = copy.copy(law)
+    lead = len(law.batch_shape) + len(law.event_shape)
+    for name in law.parameters:
+        array = getattr(law, name)
+        after = (slice(None),) * (array.ndim - lead)  # components, or columns of a factor
+        setattr(part, name, array[(..., *index, *after)])
+    return part

@@ -1,0 +1,97 @@
+"""Scores by name, for the command line and for files: ``crps``, ``gaussian:0.5``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kuq.errors import ParameterError
+from kuq.kernels.base import Score
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.laplace import Laplace
+from kuq.kernels.log_score import LogScore
+from kuq.kernels.marginal import CRPS
+from kuq.kernels.matern import Matern
+from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadratic
+from kuq.kernels.squared_error import SquaredError
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a score is written: its parameters, the first of which may be "median"."""
+
+    make: Callable[..., Score]
+    most: int = 0
+    bandwidth: bool = False
+    example: str = ""
+
+
+_FORMS: dict[str, _Form] = {
+    "crps": _Form(CRPS, example="crps"),
+    "energy": _Form(Energy, most=1, example="energy or energy:1.5 (the power)"),
+    "squared": _Form(SquaredError, example="squared"),
+    "log": _Form(LogScore, example="log"),
+    "gaussian": _Form(Gaussian, 1, True, "gaussian:0.5 or gaussian:median"),
+    "laplace": _Form(Laplace, 1, True, "laplace:0.5 or laplace:median"),
+    "imq": _Form(InverseMultiquadric, 1, True, "imq:0.5 or imq:median"),
+    "rational": _Form(RationalQuadratic, 2, True, "rational:0.5 or rational:median:1.5 (alpha)"),
+    "matern": _Form(Matern, 2, True, "matern:0.5 or matern:median:2.5 (nu)"),
+}
+NAMES = tuple(_FORMS)
+
+
+def parse_score(text: str) -> Score:
+    """The score of a name such as "crps", "energy", "squared", "log", "gaussian:0.5".
+
+    Parameters follow after colons; a bandwidth is a number or "median".
+
+    >>> from kuq.kernels.names import parse_score
+    >>> parse_score("gaussian:0.5"), parse_score("laplace:median")
+    (Gaussian(bandwidth=0.5), Laplace(bandwidth='median'))
+    """
+    name, *given = text.strip().lower().split(":")
+    form = _FORMS.get(name)
+    if form is None:
+        raise ParameterError(f"a score is one of {', '.join(NAMES)}; got {text!r}")
+    if len(given) > form.most or (form.bandwidth and not given):
+        raise ParameterError(f"the score {name!r} is written {form.example}; got {text!r}")
+    values = [
+        "median" if form.bandwidth and place == 0 and part == "median" else _number(part, text)
+        for place, part in enumerate(given)
+    ]
+    return form.make(*values)
+
+
+def score_name(score: Score) -> str:
+    """The short name of a score that :func:`parse_score` can read, or else how it prints.
+
+    >>> import kuq
+    >>> from kuq.kernels.names import score_name
+    >>> score_name(kuq.Gaussian(0.5)), score_name(kuq.CRPS())
+    ('gaussian:0.5', 'crps')
+    """
+    if score == CRPS():
+        return "crps"
+    plain: dict[Any, str] = {SquaredError(): "squared", LogScore(): "log", Energy(): "energy"}
+    for known, name in plain.items():
+        if score == known:
+            return name
+    if getattr(score, "weights", None) is None:
+        if isinstance(score, Energy):
+            return f"energy:{score.beta!r}"
+        if isinstance(score, (Gaussian, Laplace)) and isinstance(score.bandwidth, (float, str)):
+            return f"{type(score).__name__.lower()}:{score.bandwidth}"
+    return repr(score)
+
+
+def _number(part: str, text: str) -> float:
+    try:
+        value = float(part)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ParameterError(f"{part!r} in the score {text!r} is not a number")
+    return value

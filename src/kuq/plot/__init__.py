@@ -1,0 +1,16 @@
+"""Plots of uncertainties: each function takes and returns a matplotlib ``Axes``."""
+
+from kuq.plot.comparison import kernel_comparison
+from kuq.plot.decomposition import decomposition
+from kuq.plot.maps import uncertainty_map
+from kuq.plot.members import divergence_matrix
+from kuq.plot.protocols import ood_histograms, retention_curve
+
+__all__ = [
+    "decomposition",
+    "divergence_matrix",
+    "kernel_comparison",
+    "ood_histograms",
+    "retention_curve",
+    "uncertainty_map",
+]
