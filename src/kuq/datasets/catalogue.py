@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -167,7 +168,10 @@ def table() -> str:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [_columns(head, widths)]
     for entry, row in zip(ENTRIES, rows, strict=True):
-        lines += [_columns(row, widths), f"    {entry.title}; {entry.source}"]
+        lines.append(_columns(row, widths))
+        lines += textwrap.wrap(
+            f"{entry.title}; {entry.source}", 92, initial_indent="    ", subsequent_indent="    "
+        )
     return "\n".join(lines)
 
 

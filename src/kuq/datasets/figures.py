@@ -75,7 +75,7 @@ def _dependence(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.fl
 def _draw_functions(figure: Figure, data: Dataset, rollouts: Rollouts | None) -> None:
     """Rollouts as maps over time and space, and pairs: two states and the increment after them."""
     columns = 2 if rollouts is None else 1 + len(rollouts.inside)
-    figure.set_size_inches(3.1 * columns, 6.8)
+    figure.set_size_inches(3.1 * columns, 6.4)
     axes = figure.subplots(2, columns, squeeze=False)
     if rollouts is not None:
         _draw_rollouts(figure, axes[:, :-1], rollouts)
@@ -83,6 +83,8 @@ def _draw_functions(figure: Figure, data: Dataset, rollouts: Rollouts | None) ->
         shown = axes[row, 0 if rollouts is None else columns - 1 :]
         for axis, index in zip(np.ravel(shown), _SHOWN_PAIRS, strict=False):
             _draw_pair(axis, split, index, name)
+    lines = axes[0, -1].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower right", ncols=len(lines[0]), frameon=False)
 
 
 def _draw_rollouts(figure: Figure, axes: NDArray[np.object_], rollouts: Rollouts) -> None:
@@ -119,7 +121,6 @@ def _draw_pair(axis: Axes, split: Split | None, index: int, name: str) -> None:
     axis.plot(y, color=_VERMILLION, lw=1.4, label="y = u(s) − u(s−1)")
     _finish(axis, "point", "")
     axis.set_title(f"a pair, {name}", loc="left", fontsize="medium")
-    axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), handlelength=1.2)
 
 
 def _draw_images(figure: Figure, data: Dataset) -> None:
