@@ -1,0 +1,20 @@
+"""xarray: measures of predictions with named dimensions, in memory or chunk by chunk on Dask."""
+
+try:
+    import xarray  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'kuq.xarray needs xarray; install it with pip install "kuq[xarray]"'
+    ) from error
+
+from kuq.xarray.area import area_weights
+from kuq.xarray.measures import decompose, divergence, entropy, member_divergences, score
+
+__all__ = [
+    "area_weights",
+    "decompose",
+    "divergence",
+    "entropy",
+    "member_divergences",
+    "score",
+]

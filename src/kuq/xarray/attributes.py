@@ -1,0 +1,34 @@
+"""Units and attributes of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+import kuq
+
+
+def units_of(score: kuq.Score, variables: Mapping[str, xr.DataArray]) -> str:
+    """The unit of a measure in terms of the unit of the outcome, where that is known."""
+    if score.units == "dimensionless":
+        return "1"
+    own = next((v for name, v in variables.items() if name in ("loc", "value", "values")), None)
+    unit = None if own is None else own.attrs.get("units")
+    if unit is None or "target units" not in score.units:
+        return score.units
+    shown = str(unit)
+    if "target units^" in score.units and not shown.isalnum():
+        shown = f"({shown})"
+    return score.units.replace("target units", shown)
+
+
+def described(result: xr.DataArray, name: str, units: str) -> xr.DataArray:
+    return result.rename(name).assign_attrs(long_name=name.replace("_", " "), units=units)
+
+
+def provenance(score: kuq.Score, method: str | None, **options: Any) -> dict[str, str]:
+    """How a result was computed, as text that every file format can hold."""
+    known = {"score": repr(score), **{name: str(value) for name, value in options.items()}}
+    return known if method is None else {**known, "method": method}

@@ -1,0 +1,158 @@
+"""One call of a measure: operands, the score with numbers, options of the core."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+import xarray as xr
+
+import kuq
+from kuq.kernels.base import MarginalStage
+from kuq.scores.options import DEFAULT_MEMORY, Options
+from kuq.xarray.applied import Operand
+from kuq.xarray.bandwidths import with_numbers
+from kuq.xarray.dimensions import AUTO, MEMBER, needed
+from kuq.xarray.event_weights import with_weights
+from kuq.xarray.layout import Data, Dimensions, Layout, Numbers, layout_of
+
+
+class Settings(TypedDict, total=False):
+    """Options of every function: those of ``kuq`` itself, and names that are rarely needed.
+
+    ``nan_policy``: "raise", "propagate" (NaN where a prediction holds NaN) or "omit" (draws).
+    ``component_dim`` and ``rank_dim``: the dimension of mixture components, and of the columns of
+    a low-rank factor. ``member_weights``: numbers along the member dimension.
+    """
+
+    unbiased: bool | str
+    rtol: float
+    draws: int | None
+    seed: int | None
+    max_memory: float
+    nan_policy: str
+    component_dim: Hashable
+    rank_dim: Hashable
+    member_weights: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a measure needs, and what its result will look like."""
+
+    operands: list[Operand]
+    score: kuq.Score
+    options: dict[str, Any]
+
+    @property
+    def layout(self) -> Layout:
+        return self.operands[0].layout
+
+    def trials(self) -> list[kuq.Prediction]:
+        """Small predictions: they show what will come, and raise at once what would be raised."""
+        whole = not _fits_any_event(self.score)
+        return [operand.layout.trial(operand.sizes, whole) for operand in self.operands]
+
+    def outputs(self, trial: Any) -> list[Hashable]:
+        """The event dimensions, where the score keeps a map of them."""
+        return list(self.layout.event) if np.ndim(trial) else []
+
+
+def prepared(
+    data: Sequence[Data],
+    score: kuq.Score,
+    dims: Dimensions,
+    weights: xr.DataArray | str | None,
+    settings: Settings,
+) -> Call:
+    """Operands whose own dimensions have names of their own, and a score for all of them."""
+    if not isinstance(score, kuq.Score):
+        raise kuq.ParameterError(f"score must be a kuq score such as CRPS(), got {score!r}")
+    if unknown := set(settings) - set(Settings.__annotations__):
+        raise kuq.ParameterError(
+            f"unknown options {sorted(unknown)}; known are {sorted(Settings.__annotations__)}"
+        )
+    core: dict[str, Any] = {
+        "unbiased": settings.get("unbiased", True),
+        "rtol": settings.get("rtol", 1e-8),
+        "draws": settings.get("draws"),
+        "seed": settings.get("seed"),
+        "max_memory": settings.get("max_memory", DEFAULT_MEMORY),
+    }
+    options = Options.checked(**core)
+    dims = dataclasses.replace(
+        dims,
+        component=settings.get("component_dim", AUTO),
+        rank=settings.get("rank_dim", AUTO),
+    )
+    operands = []
+    for position, one in enumerate(data):
+        layout, variables = layout_of(one, dims, settings.get("nan_policy", "raise"))
+        layout = dataclasses.replace(
+            layout, weights=_member_weights(layout, one, settings.get("member_weights"))
+        )
+        operands.append(_named_apart(Operand(layout, variables), position))
+    score = with_weights(score, weights, data[0], dims.event)
+    return Call(operands, with_numbers(score, operands, options), core)
+
+
+def with_members(data: Data, dims: Dimensions) -> Dimensions:
+    """The dimensions with one of members, which a Dataset of second-order parameters has not."""
+    layout, _ = layout_of(data, dims, "raise")
+    if layout.family.second_order:
+        return dims
+    asked = AUTO if dims.member is None else dims.member
+    return dataclasses.replace(dims, member=needed(data.dims, asked, MEMBER, "member"))
+
+
+def _member_weights(layout: Layout, data: Data, weights: Any) -> Numbers | None:
+    if weights is None:
+        return None
+    if layout.member is None:
+        raise kuq.ShapeError("member_weights need a member dimension, and there is none")
+    if isinstance(weights, xr.DataArray):
+        if weights.dims != (layout.member,):
+            raise kuq.ShapeError(
+                f"member_weights lie along {layout.member!r}, got dimensions {weights.dims}"
+            )
+        if layout.member in weights.coords and layout.member in data.coords:
+            weights = weights.sel({layout.member: data[layout.member]})
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _named_apart(operand: Operand, position: int) -> Operand:
+    """Two predictions may have different members and draws: their names must not meet."""
+    if position == 0:
+        return operand
+    layout = operand.layout
+    new = {
+        dim: f"{dim} of prediction {position}"
+        for dim in (layout.member, layout.sample, layout.trailing)
+        if dim is not None
+    }
+    renamed = Operand(
+        dataclasses.replace(
+            layout,
+            member=new.get(layout.member),
+            sample=new.get(layout.sample),
+            trailing=new.get(layout.trailing),
+        ),
+        operand.variables,
+    )
+    return renamed.map(lambda v: v.rename({d: n for d, n in new.items() if d in v.dims}))
+
+
+def _fits_any_event(score: kuq.Score) -> bool:
+    """Whether nothing in a score depends on the sizes of the event: no weights, no features."""
+    if not isinstance(score, kuq.Kernel):
+        return True
+    for term in score.terms():
+        stages = term.stages
+        if term.kernel.weights is not None or not all(isinstance(s, MarginalStage) for s in stages):
+            return False
+        if any(isinstance(s, MarginalStage) and s.weights is not None for s in stages):
+            return False
+    return True

@@ -1,0 +1,239 @@
+"""decompose, entropy, divergence and score of predictions with named dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+import xarray as xr
+
+import kuq
+from kuq.xarray.applied import applied
+from kuq.xarray.attributes import described, provenance, units_of
+from kuq.xarray.call import Call, Settings, prepared, with_members
+from kuq.xarray.dimensions import AUTO
+from kuq.xarray.layout import Data, Dimensions, Numbers
+
+_PARTS = ("total", "aleatoric", "epistemic")
+
+
+def decompose(
+    data: Data,
+    score: kuq.Score,
+    member_dim: Hashable = AUTO,
+    sample_dim: Hashable | None = AUTO,
+    event_dims: Sequence[Hashable] = (),
+    *,
+    weights: xr.DataArray | str | None = None,
+    estimator: str = "pairwise",
+    **settings: Unpack[Settings],
+) -> xr.Dataset:
+    """Total, aleatoric and epistemic uncertainty of predictions with named dimensions.
+
+    ``data`` is a DataArray of draws, or of point predictions where it has no sample dimension, or
+    a Dataset with the parameters of a distribution: ``loc`` and ``scale`` (or ``mean``, ``std``),
+    ``df``, ``weights``, ``factor`` and ``diag``, or ``nu``, ``alpha`` and ``beta``. Dimensions of
+    usual names are found: member, realization, number, ensemble; sample, draw. ``event_dims``
+    form one outcome, all others are kept. ``weights`` over the event: a DataArray, or "area" for
+    grid cells. Dask arrays stay lazy, and go chunk by chunk through ``to_zarr`` or ``compute``.
+    Further options: those of ``kuq.decompose``, ``member_weights``, ``nan_policy``.
+
+    >>> import kuq, numpy as np, xarray
+    >>> loc = xarray.DataArray([[0.0, 1.0], [2.0, 1.0]], dims=("member", "time"))
+    >>> data = xarray.Dataset({"loc": loc.assign_attrs(units="K"), "scale": 0 * loc + 1.0})
+    >>> u = kuq.xarray.decompose(data, kuq.SquaredError())
+    >>> u.epistemic.values.tolist(), u.epistemic.attrs["units"]
+    ([4.0, 0.0], 'K^2')
+    """
+    dims = with_members(data, Dimensions(member_dim, sample_dim, tuple(event_dims)))
+    call = prepared([data], score, dims, weights, settings)
+    options = {**call.options, "estimator": estimator}
+    trial = kuq.decompose(call.trials()[0], call.score, **options)
+    outputs = [call.outputs(trial.total)] * 3
+    found = applied(_Decompose(call.score, options), call.operands, None, outputs)
+    units = units_of(call.score, call.operands[0].variables)
+    named = {
+        name: described(part, f"{name} uncertainty", units).rename(name)
+        for name, part in zip(_PARTS, found, strict=True)
+    }
+    history = provenance(
+        call.score, trial.method, estimator=estimator, unbiased=options["unbiased"]
+    )
+    return xr.Dataset(named, attrs={**_kept(data), **history})
+
+
+def entropy(
+    data: Data,
+    score: kuq.Score,
+    member_dim: Hashable | None = AUTO,
+    sample_dim: Hashable | None = AUTO,
+    event_dims: Sequence[Hashable] = (),
+    *,
+    weights: xr.DataArray | str | None = None,
+    **settings: Unpack[Settings],
+) -> xr.DataArray:
+    """H(P) of predictions with named dimensions; members are mixed, unless ``member_dim=None``.
+
+    >>> import kuq, xarray
+    >>> draws = xarray.DataArray([[0.0, 1.0], [0.0, 4.0]], dims=("time", "sample"))
+    >>> kuq.xarray.entropy(draws, kuq.CRPS(), unbiased=False).values.tolist()
+    [0.25, 1.0]
+    """
+    dims = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    call = prepared([data], score, dims, weights, settings)
+    outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **call.options))
+    measure = _First(kuq.entropy, call.score, call.options)
+    return _described(applied(measure, call.operands, None, [outputs])[0], "entropy", call)
+
+
+def divergence(
+    p: Data,
+    q: Data,
+    score: kuq.Score,
+    member_dim: Hashable | None = AUTO,
+    sample_dim: Hashable | None = AUTO,
+    event_dims: Sequence[Hashable] = (),
+    *,
+    weights: xr.DataArray | str | None = None,
+    **settings: Unpack[Settings],
+) -> xr.DataArray:
+    """D(P, Q) of two predictions with named dimensions; members of each are mixed.
+
+    They may have different distributions, members and draws; coordinates of shared dimensions
+    must be equal.
+
+    >>> import kuq, xarray
+    >>> p = xarray.DataArray([0.0, 1.0], dims="time")
+    >>> kuq.xarray.divergence(p, p + 3.0, kuq.Energy()).values.tolist()
+    [3.0, 3.0]
+    """
+    dims = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    if "member_weights" in settings:
+        raise kuq.ParameterError("member_weights of which prediction? divergence takes none")
+    call = prepared([p, q], score, dims, weights, settings)
+    left, right = call.trials()
+    outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
+    measure = _First(kuq.divergence, call.score, call.options)
+    return _described(applied(measure, call.operands, None, [outputs])[0], "divergence", call)
+
+
+def score(
+    data: Data,
+    outcome: xr.DataArray,
+    score: kuq.Score,
+    member_dim: Hashable | None = AUTO,
+    sample_dim: Hashable | None = AUTO,
+    event_dims: Sequence[Hashable] = (),
+    *,
+    weights: xr.DataArray | str | None = None,
+    **settings: Unpack[Settings],
+) -> xr.DataArray:
+    """S(P, y), a loss: how well predictions fit outcomes with the same named dimensions.
+
+    Members are mixed, unless ``member_dim=None`` keeps the loss of each. An ensemble of single
+    forecasts as a sample of one distribution: ``sample_dim="number", member_dim=None``.
+
+    >>> import kuq, xarray
+    >>> p = xarray.DataArray([[0.0, 2.0]], dims=("time", "number"))
+    >>> y = xarray.DataArray([1.0], dims="time")
+    >>> kuq.xarray.score(p, y, kuq.CRPS()).values.tolist()
+    [0.5]
+    """
+    if not isinstance(outcome, xr.DataArray):
+        raise kuq.ParameterError(f"outcome must be a DataArray, got {type(outcome).__name__}")
+    dims = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    call = prepared([data], score, dims, weights, settings)
+    own = {call.layout.member, call.layout.sample, call.layout.trailing} - {None}
+    if missing := [dim for dim in dims.event if dim not in outcome.dims]:
+        raise kuq.ShapeError(f"the outcome lacks the event dimensions {missing}")
+    if clash := [dim for dim in outcome.dims if dim in own]:
+        raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
+    (trial,) = call.trials()
+    zero = np.zeros(trial.event_shape)
+    outputs = call.outputs(kuq.score(trial, zero, call.score, **call.options))
+    measure = _First(kuq.score, call.score, call.options)
+    return _described(applied(measure, call.operands, outcome, [outputs])[0], "score", call)
+
+
+def member_divergences(
+    data: Data,
+    score: kuq.Score,
+    member_dim: Hashable = AUTO,
+    sample_dim: Hashable | None = AUTO,
+    event_dims: Sequence[Hashable] = (),
+    *,
+    weights: xr.DataArray | str | None = None,
+    **settings: Unpack[Settings],
+) -> xr.DataArray:
+    """D(P_i, P_j) of all members: two dimensions, the second with the name ``other_…``.
+
+    >>> import kuq, xarray
+    >>> points = xarray.DataArray([0.0, 1.0, 3.0], dims="number")
+    >>> kuq.xarray.member_divergences(points, kuq.Energy()).sel(number=0).values.tolist()
+    [0.0, 1.0, 3.0]
+    """
+    dims = with_members(data, Dimensions(member_dim, sample_dim, tuple(event_dims)))
+    call = prepared([data], score, dims, weights, settings)
+    member = call.layout.member
+    if member is None:
+        raise kuq.ParameterError("member_divergences needs members, not second-order parameters")
+    other = f"other_{member}"
+    (trial,) = call.trials()
+    assert isinstance(trial, kuq.Ensemble)
+    map_dims = call.outputs(kuq.member_divergences(trial, call.score, **call.options)[0, 0])
+    found = applied(
+        _Matrix(call.score, call.options),
+        call.operands,
+        None,
+        [[*map_dims, member, other]],
+        {other: data.sizes[member]},
+    )[0]
+    if member in data.coords:
+        found = found.assign_coords({other: (other, data[member].values)})
+    return _described(found.transpose(member, other, ...), "divergence", call)
+
+
+@dataclass(frozen=True)
+class _Decompose:
+    score: kuq.Score
+    options: dict[str, Any]
+
+    def __call__(self, prediction: kuq.Prediction) -> tuple[Numbers, ...]:
+        u = kuq.decompose(prediction, self.score, **self.options)
+        return u.total, u.aleatoric, u.epistemic
+
+
+@dataclass(frozen=True)
+class _First:
+    """A function of kuq with one array as its result."""
+
+    function: Any
+    score: kuq.Score
+    options: dict[str, Any]
+
+    def __call__(self, *given: Any) -> tuple[Numbers, ...]:
+        return (self.function(*given, self.score, **self.options),)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    score: kuq.Score
+    options: dict[str, Any]
+
+    def __call__(self, prediction: kuq.Ensemble) -> tuple[Numbers, ...]:
+        matrix = kuq.member_divergences(prediction, self.score, **self.options)
+        return (np.moveaxis(matrix, (0, 1), (-2, -1)),)
+
+
+def _described(result: xr.DataArray, name: str, call: Call) -> xr.DataArray:
+    units = units_of(call.score, call.operands[0].variables)
+    history = provenance(call.score, None, unbiased=call.options["unbiased"])
+    return described(result, name, units).assign_attrs(history)
+
+
+def _kept(data: Data) -> dict[Hashable, Any]:
+    """Attributes of the data that still hold: not those that name or describe the quantity."""
+    gone = () if isinstance(data, xr.Dataset) else ("units", "long_name", "standard_name")
+    return {name: value for name, value in data.attrs.items() if name not in gone}

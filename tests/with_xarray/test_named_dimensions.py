@@ -1,0 +1,297 @@
+"""kuq.xarray gives the numbers of kuq, whatever the order of dimensions."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import kuq
+
+RNG = np.random.default_rng(2)
+M, T, N, LAT, LON, K = 4, 3, 5, 2, 6, 7
+
+
+def named(*dims):
+    sizes = {"member": M, "time": T, "sample": N, "lat": LAT, "lon": LON, "component": K, "rank": 2}
+    return xr.DataArray(RNG.normal(size=[sizes[d] for d in dims]), dims=dims)
+
+
+def positive(*dims):
+    return np.exp(named(*dims))
+
+
+FIELD = ("member", "time", "lat", "lon")
+MIXING = positive(*FIELD, "component")
+MIXING = MIXING / MIXING.sum("component")
+
+#: Data, and the plain prediction with axes (member, time, lat, lon), for event dims (lat, lon).
+CASES = {
+    "draws": (
+        named("member", "time", "sample", "lat", "lon"),
+        lambda d: kuq.Ensemble(kuq.Samples(d.values, 2)),
+    ),
+    "points": (named(*FIELD), lambda d: kuq.Ensemble(kuq.Point(d.values, 2))),
+    "normals": (
+        xr.Dataset({"loc": named(*FIELD), "scale": positive(*FIELD)}),
+        lambda d: kuq.Ensemble(kuq.Normal(d["loc"].values, d["scale"].values, 2)),
+    ),
+    "normals with one deviation per time": (
+        xr.Dataset({"mean": named(*FIELD), "std": positive("time")}),
+        lambda d: kuq.Ensemble(kuq.Normal(d["mean"].values, d["std"].values[:, None, None], 2)),
+    ),
+    "students": (
+        xr.Dataset({"df": positive(*FIELD) + 3, "loc": named(*FIELD), "scale": positive(*FIELD)}),
+        lambda d: kuq.Ensemble(kuq.StudentT(d["df"].values, d["loc"].values, d["scale"].values, 2)),
+    ),
+    "mixtures": (
+        xr.Dataset(
+            {
+                "weights": MIXING,
+                "loc": named(*FIELD, "component"),
+                "scale": positive(*FIELD, "component"),
+            }
+        ),
+        lambda d: kuq.Ensemble(
+            kuq.NormalMixture(d["weights"].values, d["loc"].values, d["scale"].values, 2)
+        ),
+    ),
+    "evidential": (
+        xr.Dataset(
+            {
+                "loc": named("time", "lat", "lon"),
+                "nu": positive("time", "lat", "lon"),
+                "alpha": positive("time", "lat", "lon") + 2,
+                "beta": positive("time", "lat", "lon"),
+            }
+        ),
+        lambda d: kuq.NormalInverseGamma(
+            d["loc"].values, d["nu"].values, d["alpha"].values, d["beta"].values, 2
+        ),
+    ),
+}
+SCORES = [kuq.CRPS(), kuq.CRPS(reduce=None), kuq.Gaussian(2.0), kuq.SquaredError()]
+
+
+def check(found, expected, rtol=1e-12):
+    for key in ("total", "aleatoric", "epistemic"):
+        np.testing.assert_allclose(found[key].values, expected[key], rtol=rtol, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_equals_plain_arrays_in_any_order(name, score):
+    data, plain = CASES[name]
+    expected = kuq.decompose(plain(data), score)
+    event = ("lat", "lon")
+    check(kuq.xarray.decompose(data, score, event_dims=event), expected)
+    turned = data.transpose("lon", "time", ...)
+    found = kuq.xarray.decompose(turned, score, event_dims=event)
+    assert found.total.dims == (("time", "lat", "lon") if expected.total.ndim == 3 else ("time",))
+    assert found.attrs["method"] == expected.method
+    check(found, expected)
+
+
+def test_low_rank_normals():
+    data = xr.Dataset(
+        {
+            "loc": named("member", "time", "lon"),
+            "factor": named("member", "time", "lon", "rank"),
+            "diag": positive("lon"),
+        }
+    )
+    found = kuq.xarray.decompose(
+        data.transpose("rank", "lon", ...), kuq.Energy(), event_dims=["lon"]
+    )
+    plain = kuq.LowRankNormal(*(data[v].values for v in ("loc", "factor", "diag")))
+    check(found, kuq.decompose(kuq.Ensemble(plain), kuq.Energy()))
+    with pytest.raises(kuq.ShapeError, match="one event dimension"):
+        kuq.xarray.decompose(data, kuq.Energy(), event_dims=["lon", "time"])
+
+
+def test_scalar_outcomes_keep_every_other_dimension():
+    data = named("sample", "lat", "member", "time")
+    found = kuq.xarray.decompose(data, kuq.Energy())
+    plain = data.transpose("member", "lat", "time", "sample").values
+    assert found.total.dims == ("lat", "time")
+    check(found, kuq.decompose(kuq.Ensemble(kuq.Samples(plain)), kuq.Energy()))
+
+
+@pytest.mark.parametrize("name", ["member", "realization", "number", "ensemble", "Realization"])
+def test_usual_names_of_members_are_found(name):
+    data = named("time", "member")
+    expected = kuq.xarray.decompose(data, kuq.CRPS(), member_dim="member")
+    found = kuq.xarray.decompose(data.rename(member=name), kuq.CRPS())
+    check(found, {key: expected[key].values for key in expected})
+
+
+def test_options_reach_the_core():
+    data = named("member", "time", "sample")
+    plain = kuq.Ensemble(kuq.Samples(data.values), weights=[1.0, 2.0, 3.0, 4.0])
+    options = {"estimator": "bma", "unbiased": False}
+    weights = xr.DataArray([4.0, 3.0, 2.0, 1.0], coords={"member": [3, 2, 1, 0]}, dims="member")
+    labelled = data.assign_coords(member=[0, 1, 2, 3])
+    found = kuq.xarray.decompose(labelled, kuq.CRPS(), member_weights=weights, **options)
+    check(found, kuq.decompose(plain, kuq.CRPS(), **options))
+    assert (found.attrs["estimator"], found.attrs["unbiased"]) == ("bma", "False")
+    mixture = xr.Dataset({"weights": MIXING, "loc": MIXING, "scale": MIXING}).isel(lat=0, lon=0)
+    options = {"draws": 50, "seed": 3}
+    plain = kuq.Ensemble(kuq.NormalMixture(*[mixture["loc"].values] * 3))
+    found = kuq.xarray.decompose(mixture, kuq.Energy().on(np.abs), **options)
+    check(found, kuq.decompose(plain, kuq.Energy().on(np.abs), **options))
+    assert found.attrs["method"] == "monte-carlo"
+
+
+def test_coordinates_units_and_attributes_are_kept():
+    data = named("member", "time", "sample").assign_coords(
+        time=[10, 20, 30], member=list("abcd"), run=7, season=("time", list("xyz"))
+    )
+    data.attrs = {"units": "m s-1", "long_name": "wind", "source": "model"}
+    found = kuq.xarray.decompose(data, kuq.SquaredError())
+    assert set(found.coords) == {"time", "run", "season"}
+    assert found.attrs["source"] == "model"
+    assert found.attrs["score"] == "SquaredError()"
+    assert "long_name" not in found.attrs
+    assert found.total.attrs == {"long_name": "total uncertainty", "units": "(m s-1)^2"}
+    for score, units in [(kuq.CRPS(), "m s-1"), (kuq.Gaussian(1.0), "1")]:
+        assert kuq.xarray.decompose(data, score).epistemic.attrs["units"] == units
+    bare = kuq.xarray.decompose(named("member", "time"), kuq.CRPS())
+    assert bare.total.attrs["units"] == "target units"
+
+
+def test_single_precision_stays():
+    data = named("member", "time", "sample").astype(np.float32)
+    found = kuq.xarray.decompose(data, kuq.CRPS())
+    assert found.total.dtype == np.float32
+    counts = xr.DataArray(np.arange(12).reshape(4, 3), dims=("member", "time"))
+    assert kuq.xarray.decompose(counts, kuq.CRPS()).total.dtype == np.float64
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_entropy_divergence_and_score(score):
+    event = {"event_dims": ("lat", "lon")}
+    draws, make_draws = CASES["draws"]
+    normals, make_normals = CASES["normals"]
+    p, q = make_draws(draws), make_normals(normals)
+    y = named("lon", "time", "lat")
+    plain_y = y.transpose("time", "lat", "lon").values
+    pairs = [
+        (kuq.xarray.entropy(draws, score, **event), kuq.entropy(p, score)),
+        (kuq.xarray.divergence(draws, normals, score, **event), kuq.divergence(p, q, score)),
+        (kuq.xarray.score(normals, y, score, **event), kuq.score(q, plain_y, score)),
+    ]
+    for found, expected in pairs:
+        np.testing.assert_allclose(found.values, expected, rtol=1e-12, atol=1e-14)
+        assert found.attrs["score"] == repr(score)
+
+
+def test_predictions_with_different_members_are_compared():
+    p, q = named("member", "time"), named("member", "time").isel(member=slice(2))
+    found = kuq.xarray.divergence(p.assign_coords(member=range(4)), q, kuq.CRPS())
+    plain = [kuq.Ensemble(kuq.Point(x.values)) for x in (p, q)]
+    np.testing.assert_allclose(found, kuq.divergence(*plain, kuq.CRPS()), rtol=1e-12)
+
+
+def test_members_can_be_kept_apart():
+    data = named("time", "member", "sample")
+    found = kuq.xarray.entropy(data, kuq.CRPS(), member_dim=None)
+    assert found.dims == ("time", "member")
+    np.testing.assert_allclose(found, kuq.entropy(kuq.Samples(data.values), kuq.CRPS()))
+    y = named("time")
+    one = kuq.xarray.score(data, y, kuq.CRPS(), member_dim=None)
+    assert one.dims == ("time", "member")
+    fair = kuq.xarray.score(named("time", "member"), y, kuq.CRPS(), None, "member")
+    assert fair.dims == ("time",)
+
+
+def test_outcomes_may_have_dimensions_of_their_own():
+    p, y = named("member", "time"), named("lat", "time")
+    found = kuq.xarray.score(p, y, kuq.CRPS())
+    for k in range(LAT):
+        one = kuq.score(kuq.Ensemble(kuq.Point(p.values)), y.values[k], kuq.CRPS())
+        np.testing.assert_allclose(found.isel(lat=k).transpose("time"), one, rtol=1e-13)
+
+
+@pytest.mark.parametrize("score", [kuq.Energy(), kuq.CRPS(reduce=None)], ids=repr)
+def test_member_divergences(score):
+    data = named("lat", "time", "member", "sample").assign_coords(member=list("abcd"))
+    found = kuq.xarray.member_divergences(data, score, event_dims=["lat"])
+    plain = data.transpose("member", "time", "sample", "lat").values
+    expected = kuq.member_divergences(kuq.Ensemble(kuq.Samples(plain, 1)), score)
+    assert found.dims[:2] == ("member", "other_member")
+    np.testing.assert_allclose(found.values, expected, rtol=1e-12, atol=1e-14)
+    assert float(found.sel(member="a", other_member="c").isel(time=0).max()) > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda x: x.decompose(named("time"), kuq.CRPS()), kuq.ShapeError, "no member dimension"),
+        (
+            lambda x: x.decompose(named("member", "time").rename(time="number"), kuq.CRPS()),
+            kuq.ShapeError,
+            "may all be",
+        ),
+        (lambda x: x.decompose(named("member"), kuq.CRPS(), "x"), kuq.ShapeError, "'x' is not"),
+        (
+            lambda x: x.decompose(named("member"), kuq.CRPS(), event_dims=["lat"]),
+            kuq.ShapeError,
+            "event dimension 'lat'",
+        ),
+        (
+            lambda x: x.decompose(named("member"), kuq.CRPS(), event_dims=["member"]),
+            kuq.ShapeError,
+            "one role",
+        ),
+        (lambda x: x.decompose(np.zeros(3), kuq.CRPS()), kuq.ParameterError, "DataArray"),
+        (lambda x: x.decompose(named("member"), "crps"), kuq.ParameterError, "kuq score"),
+        (
+            lambda x: x.decompose(named("member").to_dataset(name="t2m"), kuq.CRPS()),
+            kuq.ParameterError,
+            "dataset\\[name\\]",
+        ),
+        (
+            lambda x: x.decompose(named("member"), kuq.CRPS(), color="red"),
+            kuq.ParameterError,
+            "unknown options",
+        ),
+        (
+            lambda x: x.decompose(named("member"), kuq.CRPS(), nan_policy="drop"),
+            kuq.ParameterError,
+            "nan_policy",
+        ),
+        (
+            lambda x: x.decompose(named("member").isel(member=[0]), kuq.CRPS()),
+            kuq.InsufficientDataError,
+            "two members",
+        ),
+        (
+            lambda x: x.decompose(CASES["mixtures"][0].rename(component="k"), kuq.CRPS()),
+            kuq.ShapeError,
+            "component_dim",
+        ),
+        (
+            lambda x: x.score(named("member", "time"), named("member"), kuq.CRPS()),
+            kuq.ShapeError,
+            "must not have",
+        ),
+        (
+            lambda x: x.score(
+                named("member", "lat"), named("time"), kuq.CRPS(), event_dims=["lat"]
+            ),
+            kuq.ShapeError,
+            "lacks",
+        ),
+        (
+            lambda x: x.decompose(named("member", "time"), kuq.Gaussian(np.ones(3))),
+            kuq.ParameterError,
+            "bandwidth for every entry",
+        ),
+        (
+            lambda x: x.decompose(named("member").astype(str), kuq.CRPS()),
+            kuq.ParameterError,
+            "real numbers",
+        ),
+    ],
+)
+def test_wrong_use_is_refused(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(kuq.xarray)
