@@ -22,6 +22,7 @@ LAYERS = (
     {"adapters"},
     {"__init__"},
     {"nn", "plot", "sklearn", "xarray"},
+    {"files"},
     {"datasets"},
     {"protocols"},
     {"bench", "reports"},

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import kuq
-from kuq.cli import data, demo, kernels, report, run
+from kuq.cli import data, decompose, demo, kernels, report, run
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
 COMMANDS: dict[str, ModuleType] = {
     "data": data,
+    "decompose": decompose,
     "demo": demo,
     "kernels": kernels,
     "report": report,
@@ -25,6 +26,7 @@ _EXAMPLES = """\
 examples:
   kuq demo                            a small ensemble under every score, with a figure
   kuq kernels --need robust           which score fits a need, and why
+  kuq decompose predictions.npz       total, aleatoric and epistemic uncertainty of a file
 
 Help on a command: kuq COMMAND --help
 """

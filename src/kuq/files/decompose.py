@@ -1,0 +1,192 @@
+"""Decompose predictions in files: read, compute piece by piece, write the same format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kuq.distributions.base import Prediction
+from kuq.errors import ParameterError
+from kuq.files.arrays import read_npz
+from kuq.files.atomic import replacing
+from kuq.files.roles import Names
+from kuq.files.stored import Progress, StoredPrediction, decompose_stored
+from kuq.files.tables import read_table
+from kuq.kernels.base import Score
+from kuq.result import Uncertainty
+
+ARRAYS, TABLES, GRIDS = (".npz",), (".csv", ".parquet"), (".nc", ".zarr")
+SUFFIXES = (*ARRAYS, *TABLES, *GRIDS)
+PARTS = ("total", "aleatoric", "epistemic")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file is laid out, where names and axes are not the usual ones.
+
+    ``member`` and ``sample`` name a dimension or a column, or number an axis of an ``.npz`` array;
+    ``event`` names the dimensions of one outcome, or counts the last axes of an ``.npz`` array.
+    """
+
+    names: Names = field(default_factory=Names)
+    member: str | None = None
+    sample: str | None = None
+    event: tuple[str, ...] = ()
+    nan_policy: str = "raise"
+
+
+@dataclass(frozen=True, eq=False)
+class DecomposedFile:
+    """What came out: the components, how inputs are called, and where it was written."""
+
+    source: Path
+    out: Path
+    uncertainty: Uncertainty
+    description: str
+    dims: tuple[str, ...]
+    labels: tuple[str, ...]
+    #: Some inputs by their positions along the first axis, to look at members and maps.
+    some: Callable[[np.ndarray], Prediction]
+    coordinates: dict[str, np.ndarray] = field(default_factory=dict)
+    #: How the numbers were computed, for further calls on ``some``.
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def decompose_file(
+    path: Path,
+    score: Score,
+    *,
+    out: Path | None = None,
+    layout: Layout | None = None,
+    progress: Progress | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+) -> DecomposedFile:
+    """Read a prediction, decompose its uncertainty, and write it in the same format.
+
+    ``path`` ends in .npz, .csv, .parquet, .nc or .zarr; ``out`` is by default the name with
+    "-uncertainty" added. ``progress(done, total)`` is called now and then. Errors leave no file.
+
+    >>> import kuq, numpy as np, tempfile, pathlib
+    >>> from kuq.files.decompose import decompose_file
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "p.npz")
+    >>> np.savez(path, mean=[[0.0], [2.0]], std=[[1.0], [1.0]])
+    >>> result = decompose_file(path, kuq.SquaredError())
+    >>> float(np.load(result.out)["epistemic"][0])
+    4.0
+    """
+    layout = Layout() if layout is None else layout
+    suffix = _suffix(path)
+    out = path.with_name(f"{path.stem}-uncertainty{path.suffix}") if out is None else out
+    _check_paths(path, out, suffix)
+    options: dict[str, Any] = {"draws": draws, "seed": seed}
+    if suffix in GRIDS:
+        from kuq.files.grids import decompose_grid
+
+        return decompose_grid(path, score, out, layout, progress, options)
+    stored = read_stored(path, layout)
+    u = decompose_stored(stored, score, progress, **options)
+    _write(out, stored, u)
+    shape = u.total.shape
+    return DecomposedFile(
+        source=path,
+        out=out,
+        uncertainty=u,
+        description=repr(stored.prediction()),
+        dims=(stored.label_name, *(f"axis {k}" for k in range(1, len(shape)))),
+        labels=stored.labels,
+        some=stored.prediction,
+        options=options,
+    )
+
+
+def read_stored(path: Path, layout: Layout) -> StoredPrediction:
+    """The prediction in an ``.npz``, ``.csv`` or ``.parquet`` file."""
+    if _suffix(path) in TABLES:
+        if layout.event:
+            raise ParameterError("tables hold scalar outcomes; --event is for arrays and grids")
+        return read_table(
+            path,
+            layout.names,
+            member=layout.member,
+            sample=layout.sample,
+            nan_policy=layout.nan_policy,
+        )
+    event = _axis(layout.event[0], "--event") if layout.event else None
+    if len(layout.event) > 1 or (event is not None and event < 0):
+        raise ParameterError("--event of an .npz file is how many last axes form one outcome")
+    return read_npz(
+        path,
+        layout.names,
+        event_ndim=event or 0,
+        member_axis=_axis(layout.member, "--member"),
+        sample_axis=_axis(layout.sample, "--sample"),
+        nan_policy=layout.nan_policy,
+    )
+
+
+def _axis(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(
+            f"{option} of an .npz file is a number, since its axes have no names; got {text!r}"
+        ) from None
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ParameterError(f"a file must end in {', '.join(SUFFIXES)}; got {path.name!r}")
+    return suffix
+
+
+def _check_paths(path: Path, out: Path, suffix: str) -> None:
+    if not path.exists():
+        raise ParameterError(f"there is no file {str(path)!r}")
+    if path.is_dir() and suffix != ".zarr":
+        raise ParameterError(f"{str(path)!r} is a folder, not a {suffix} file")
+    if out.suffix.lower() != suffix:
+        raise ParameterError(f"the output has the format of the input, {suffix}; got {out.name!r}")
+    if out.exists() and out.samefile(path):
+        raise ParameterError("the output would replace the input; choose another name")
+    if not out.parent.is_dir():
+        raise ParameterError(f"the folder {str(out.parent)!r} does not exist")
+
+
+def about(u: Uncertainty) -> dict[str, str]:
+    """How the numbers came about, to be stored beside them."""
+    return {
+        "score": repr(u.score),
+        "units": u.units,
+        "method": u.method,
+        "estimator": u.estimator,
+        "unbiased": str(u.unbiased),
+    }
+
+
+def _write(out: Path, stored: StoredPrediction, u: Uncertainty) -> None:
+    parts = {part: np.asarray(u[part]) for part in PARTS}
+    if out.suffix.lower() in ARRAYS:
+        arrays: dict[str, Any] = {**parts, **about(u)}
+        with replacing(out) as part, part.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        return
+    rows = stored.extra["rows"]
+    taken = [part for part in PARTS if part in rows.columns]
+    if taken:
+        raise ParameterError(f"the table has a column {taken[0]!r} already; rename it")
+    table = rows.assign(**parts)
+    with replacing(out) as part:
+        if out.suffix.lower() == ".csv":
+            table.to_csv(part, index=False)
+        else:
+            table.attrs = about(u)
+            table.to_parquet(part, index=False)

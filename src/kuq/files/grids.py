@@ -1,0 +1,163 @@
+"""Predictions in ``.nc`` and ``.zarr``: named dimensions, read piece by piece."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kuq.errors import KuqError, ParameterError
+from kuq.files.atomic import replacing
+from kuq.files.decompose import DecomposedFile, Layout
+from kuq.files.roles import find_law, is_variance
+from kuq.files.stored import Progress
+from kuq.kernels.base import Score
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from kuq.xarray.call import Call
+
+#: Bytes of a variable in one piece, pieces at once, and scratch memory of each.
+_PIECE, _WORKERS, _SCRATCH = 2**24, 4, 2**25
+
+
+def decompose_grid(
+    path: Path,
+    score: Score,
+    out: Path,
+    layout: Layout,
+    progress: Progress | None,
+    options: dict[str, Any],
+) -> DecomposedFile:
+    """Decompose a NetCDF file or Zarr store into another, without loading it as a whole."""
+    try:
+        import dask
+    except ImportError:
+        raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
+    from kuq.files.grid_result import read_result
+    from kuq.xarray.call import Settings, prepared, with_members
+    from kuq.xarray.dimensions import AUTO
+    from kuq.xarray.layout import Dimensions
+    from kuq.xarray.measures import decompose
+
+    settings: Settings = {
+        "nan_policy": layout.nan_policy,
+        "draws": options["draws"],
+        "seed": options["seed"],
+        "max_memory": _SCRATCH,
+    }
+    with opened(path) as dataset:
+        data, weights = prediction_in(dataset, layout)
+        if weights is not None:
+            settings["member_weights"] = weights
+        event = tuple(layout.event)
+        dims = with_members(data, Dimensions(layout.member or AUTO, layout.sample or AUTO, event))
+        data = _in_pieces(data, prepared([data], score, dims, None, settings))
+        call = prepared([data], score, dims, None, settings)
+        u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
+        with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _telling(progress):
+            _write(u, out)
+        about = {**u.attrs, "units": u["total"].attrs["units"]}
+    return read_result(path, out, call, about, layout, options)
+
+
+def opened(path: Path) -> Any:
+    """A dataset whose values are read only when they are needed, without the graph of Dask."""
+    import xarray as xr
+
+    if not path.is_dir() and path.stat().st_size == 0:
+        raise ParameterError(f"{path} is empty")
+    try:
+        if path.suffix.lower() == ".zarr":
+            return xr.open_zarr(path, chunks=None)
+        return xr.open_dataset(path, chunks=None)
+    except Exception as error:  # every backend has errors of its own for damaged files
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ParameterError(f"{path} cannot be read as a grid: {text}") from None
+
+
+def prediction_in(dataset: xr.Dataset, layout: Layout) -> tuple[Any, np.ndarray | None]:
+    """A DataArray of draws or points, or a Dataset of parameters by kuq's names; weights."""
+    import xarray as xr
+
+    names = [str(name) for name in dataset.data_vars]
+    if len(names) == 1 and not layout.names.given():
+        return dataset[names[0]], None
+    law, roles = find_law(names, layout.names)
+    weights = roles.pop("weights", None)
+    numbers = None if weights is None else np.asarray(dataset[weights].values, dtype=float)
+    if law in ("samples", "points"):
+        return dataset[roles[law]], numbers
+    found = {}
+    for role, name in roles.items():
+        variable = dataset[name]
+        squared = is_variance(role, name)
+        found["weights" if role == "mixture" else role] = (variable**0.5) if squared else variable
+    return xr.Dataset(found, attrs=dataset.attrs), numbers
+
+
+def _in_pieces(data: Any, call: Call) -> Any:
+    """The data as Dask arrays, each piece with whole predictions and cut along the batch.
+
+    Pieces are read from the file as they are needed; a Dask array with the chunks of the file
+    would have to be rearranged, which can take the memory of all of it.
+    """
+    core = {dim for dims in call.operands[0].core for dim in dims}
+    variables = call.operands[0].variables.values()
+    sizes = {dim: n for v in variables for dim, n in v.sizes.items() if dim not in core}
+    largest = max(variables, key=lambda v: math.prod(n for d, n in v.sizes.items() if d in core))
+    whole = largest.dtype.itemsize * math.prod(n for d, n in largest.sizes.items() if d in core)
+    room = max(1, _PIECE // max(whole, 1))
+    pieces: dict[Hashable, int] = dict.fromkeys(core, -1)
+    for dim in reversed([d for d in largest.dims if d in sizes]):
+        stored = _stored_chunk(largest, dim)
+        pieces[dim] = _piece(sizes[dim], stored, room)
+        room = max(1, room // pieces[dim])
+    return data.chunk({dim: n for dim, n in pieces.items() if dim in data.dims})
+
+
+def _stored_chunk(variable: xr.DataArray, dim: Hashable) -> int:
+    preferred = variable.encoding.get("preferred_chunks") or {}
+    return int(preferred.get(dim, 1)) if isinstance(preferred, dict) else 1
+
+
+def _piece(size: int, stored: int, room: int) -> int:
+    """A length that holds whole chunks of the file where there is room for them."""
+    if size <= room:
+        return size
+    return room // stored * stored if stored <= room else room
+
+
+def _telling(progress: Progress | None) -> Any:
+    """While it is entered, tells how many tasks of Dask are done."""
+    from dask.callbacks import Callback
+
+    counts = {"done": 0, "total": 0}
+
+    def start(graph: Any, state: Any) -> None:
+        counts["total"] += len(state["ready"]) + len(state["waiting"])
+
+    def finished(*about: Any) -> None:
+        counts["done"] += 1
+        if progress is not None:
+            progress(counts["done"], counts["total"])
+
+    return Callback(start_state=start, posttask=finished)
+
+
+def _write(u: xr.Dataset, out: Path) -> None:
+    with replacing(out) as part:
+        try:
+            if out.suffix.lower() == ".zarr":
+                u.to_zarr(part, mode="w", consolidated=False)
+            else:
+                u.to_netcdf(part, engine="h5netcdf")
+        except (KuqError, OSError):
+            raise
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise ParameterError(f"{out} cannot be written: {error}") from None

@@ -1,0 +1,35 @@
+"""A short table of the components of uncertainty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kuq.result import Uncertainty
+
+_COLUMNS = ("mean", "median", "90 %", "99 %", "largest")
+
+
+def summary_table(u: Uncertainty) -> str:
+    """Mean, quantiles and largest value of each component, in plain characters.
+
+    >>> import kuq, numpy as np
+    >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal(np.zeros((2, 3)), 1.0)), kuq.SquaredError())
+    >>> print(summary_table(u))
+                     mean      median        90 %        99 %     largest
+    total               1           1           1           1           1
+    aleatoric           1           1           1           1           1
+    epistemic           0           0           0           0           0
+    """
+    lines = [" " * 9 + "".join(f"{column:>12}" for column in _COLUMNS)]
+    for part in u:
+        values = np.asarray(u[part], dtype=float).ravel()
+        known = values[~np.isnan(values)]
+        if known.size == 0:
+            lines.append(f"{part:<9}" + f"{'none':>12}" * len(_COLUMNS))
+            continue
+        quantiles = np.quantile(known, [0.5, 0.9, 0.99], method="higher")
+        numbers = (known.mean(), *quantiles, known.max())
+        lines.append(f"{part:<9}" + "".join(f"{number:>12.5g}" for number in numbers))
+        if known.size < values.size:
+            lines[-1] += f"  ({values.size - known.size} missing)"
+    return "\n".join(lines)
