@@ -13,7 +13,6 @@ import io
 import os
 import re
 import shlex
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -111,11 +110,6 @@ def unused_commands() -> Iterator[None]:
             module.run = originals[name]  # type: ignore[attr-defined]
 
 
-def drawings(page: Path) -> list[str]:
-    """The names of the drawings that a page shows."""
-    return re.findall(r"^[`:]{3}\{drawing\} ([\w-]+)$", page.read_text("utf-8"), flags=re.MULTILINE)
-
-
 def update(page: Path) -> None:
     """Write what the page's code prints and draws into the documentation."""
     here = os.getcwd()
@@ -124,8 +118,8 @@ def update(page: Path) -> None:
         os.chdir(folder)
         try:
             results = list(run(page))
-            for name in drawings(page):
-                shutil.copy(Path(folder) / f"{name}.svg", ROOT / "docs" / "figures")
+            for drawing in Path(folder).glob("*.svg"):
+                (ROOT / "docs" / "figures" / drawing.name).write_text(compact(drawing.read_text()))
         finally:
             os.chdir(here)
     text = page.read_text(encoding="utf-8")
@@ -135,6 +129,16 @@ def update(page: Path) -> None:
             assert text.count(old) == 1, f"{page}: line {block.line} is not unique"
             text = text.replace(old, f"{block.code}```\n\n```text\n{printed}```")
     page.write_text(text, encoding="utf-8")
+
+
+def compact(svg: str) -> str:
+    """A drawing without metadata, its curves in hundredths of a point."""
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    return re.sub(r"(?<=[ML] )-?\d+\.\d+ -?\d+\.\d+", _rounded, svg)
+
+
+def _rounded(point: re.Match[str]) -> str:
+    return " ".join(f"{float(number):.2f}" for number in point[0].split())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -38,7 +38,6 @@ class Drawing(Directive):
 def themed(svg: str) -> str:
     """The drawing without paper; its dark ink takes the colour of the text around it."""
     body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'(<g id="(?:patch_1|figure_1)">\s*)<path[^>]*fill: #ffffff[^>]*/>', r"\1", body)
     body = re.sub(r"fill: #ffffff", "fill: none", body)
     body = re.sub(r"#(?:000000|333333|262626)", "currentColor", body)
