@@ -13,6 +13,7 @@ import kuq
 scoringrules = pytest.importorskip("scoringrules")
 
 RNG = np.random.default_rng(5)
+PATCH = kuq.patches(kuq.Energy(), (4,), 2)
 cases = pytest.mark.parametrize("case", STRUCTURED, ids=str)
 
 
@@ -194,6 +195,12 @@ def test_the_norm_of_a_spectrum_is_the_root_mean_square():
             r"\(3, 3\)",
         ),
         (lambda: kuq.entropy(kuq.Samples(np.ones((1, 4000)), 1), kuq.variogram()), "max_lag"),
+        (lambda: kuq.entropy(kuq.Samples(np.ones((2, 3, 4)), 2), kuq.variogram()), "event_ndim"),
+        (lambda: kuq.entropy(kuq.Samples(np.ones((2, 4)), 1), kuq.spectral()), "event_ndim"),
+        (lambda: kuq.entropy(kuq.Samples(np.ones((2, 4)), 1), kuq.Marginal(PATCH)), "Marginal"),
+        (lambda: kuq.entropy(kuq.Normal(np.ones((2, 4)), 1.0, 1), kuq.Marginal(PATCH)), "Marginal"),
+        (lambda: kuq.entropy(kuq.Normal(np.ones((2, 6)), 1.0, 1), PATCH), r"\(6,\)"),
+        (lambda: kuq.entropy(kuq.Samples(np.ones((2, 6)), 1), PATCH), r"\(6,\)"),
     ],
 )
 def test_errors_say_what_to_change(make, words):

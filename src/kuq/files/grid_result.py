@@ -47,7 +47,7 @@ def read_result(
         estimator=str(about["estimator"]),
         unbiased=True,
         method=str(about["method"]),
-        units=str(about["units"]),
+        units="dimensionless" if about["units"] == "1" else str(about["units"]),
     )
     coordinates = {dim: _readable(some[dim].values) for dim in dims if dim in some.coords}
     first = dims[0] if dims else None

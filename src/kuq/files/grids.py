@@ -20,7 +20,7 @@ from kuq.kernels.base import Score
 if TYPE_CHECKING:
     import xarray as xr
 
-    from kuq.xarray.call import Call
+    from kuq.xarray.layout import Layout as NamedLayout
 
 #: Bytes of a variable in one piece, pieces at once, and scratch memory of each.
 _PIECE, _WORKERS, _SCRATCH = 2**24, 4, 2**25
@@ -42,7 +42,7 @@ def decompose_grid(
     from kuq.files.grid_result import read_result
     from kuq.xarray.call import Settings, prepared, with_members
     from kuq.xarray.dimensions import AUTO
-    from kuq.xarray.layout import Dimensions
+    from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.measures import decompose
 
     settings: Settings = {
@@ -57,9 +57,11 @@ def decompose_grid(
             settings["member_weights"] = weights
         event = tuple(layout.event)
         dims = with_members(data, Dimensions(layout.member or AUTO, layout.sample or AUTO, event))
-        data = _in_pieces(data, prepared([data], score, dims, None, settings))
+        data = _in_pieces(data, *layout_of(data, dims, layout.nan_policy))
         call = prepared([data], score, dims, None, settings)
         u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
+        u = u.assign_coords({name: data.coords[name] for name in u.coords})  # with attributes
+        u = u.drop_encoding()  # codecs of another format would not fit
         with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _telling(progress):
             _write(u, out)
         about = {**u.attrs, "units": u["total"].attrs["units"]}
@@ -74,7 +76,7 @@ def opened(path: Path) -> Any:
         raise ParameterError(f"{path} is empty")
     try:
         if path.suffix.lower() == ".zarr":
-            return xr.open_zarr(path, chunks=None)
+            return xr.open_zarr(path, chunks=None, consolidated=False)
         return xr.open_dataset(path, chunks=None)
     except Exception as error:  # every backend has errors of its own for damaged files
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -101,16 +103,16 @@ def prediction_in(dataset: xr.Dataset, layout: Layout) -> tuple[Any, np.ndarray 
     return xr.Dataset(found, attrs=dataset.attrs), numbers
 
 
-def _in_pieces(data: Any, call: Call) -> Any:
+def _in_pieces(data: Any, names: NamedLayout, variables: dict[str, xr.DataArray]) -> Any:
     """The data as Dask arrays, each piece with whole predictions and cut along the batch.
 
     Pieces are read from the file as they are needed; a Dask array with the chunks of the file
     would have to be rearranged, which can take the memory of all of it.
     """
-    core = {dim for dims in call.operands[0].core for dim in dims}
-    variables = call.operands[0].variables.values()
-    sizes = {dim: n for v in variables for dim, n in v.sizes.items() if dim not in core}
-    largest = max(variables, key=lambda v: math.prod(n for d, n in v.sizes.items() if d in core))
+    core = {dim for dims in names.core_dims(variables) for dim in dims}
+    every = variables.values()
+    sizes = {dim: n for v in every for dim, n in v.sizes.items() if dim not in core}
+    largest = max(every, key=lambda v: math.prod(n for d, n in v.sizes.items() if d in core))
     whole = largest.dtype.itemsize * math.prod(n for d, n in largest.sizes.items() if d in core)
     room = max(1, _PIECE // max(whole, 1))
     pieces: dict[Hashable, int] = dict.fromkeys(core, -1)
@@ -135,7 +137,7 @@ def _piece(size: int, stored: int, room: int) -> int:
 
 def _telling(progress: Progress | None) -> Any:
     """While it is entered, tells how many tasks of Dask are done."""
-    from dask.callbacks import Callback
+    from dask import callbacks
 
     counts = {"done": 0, "total": 0}
 
@@ -147,7 +149,8 @@ def _telling(progress: Progress | None) -> Any:
         if progress is not None:
             progress(counts["done"], counts["total"])
 
-    return Callback(start_state=start, posttask=finished)
+    make: Any = callbacks.Callback  # has no types
+    return make(start_state=start, posttask=finished)
 
 
 def _write(u: xr.Dataset, out: Path) -> None:

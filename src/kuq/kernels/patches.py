@@ -63,7 +63,7 @@ class Patches(Kernel):
             [(start, min(start + b, n)) for start in range(0, max(1, n - b + s), s) if start < n]
             for n, b, s in zip(self.shape, self.size, self.stride, strict=True)
         ]
-        return [Select(box) for box in itertools.product(*axes)]
+        return [Select(box, self.shape) for box in itertools.product(*axes)]
 
     def __call__(self, x: Array, y: Array) -> Array:
         flat = [self.kernel(_rows(box(x), self), _rows(box(y), self)) for box in self.boxes()]

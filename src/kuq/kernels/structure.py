@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -194,6 +194,7 @@ class Walks:
     """Mean numbers of walks and of closed walks per node, by length over factorial."""
 
     length: int
+    event_ndim: ClassVar[int] = 2
 
     def __call__(self, x: Array) -> Array:
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from kuq._array import Array, adopted, is_array, namespace
+from kuq.errors import ShapeError
 
 
 @final
@@ -45,14 +46,25 @@ def _bound(value: Any) -> str:
 @final
 @dataclass(frozen=True)
 class Select:
-    """A box of a field: one (start, stop) per event axis."""
+    """A box of a field of a given shape: one (start, stop) per event axis."""
 
     box: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
 
     @property
     def index(self) -> tuple[slice, ...]:
         """The slices along the event axes."""
         return tuple(slice(start, stop) for start, stop in self.box)
 
+    @property
+    def event_ndim(self) -> int:
+        return len(self.shape)
+
+    def check(self, event: tuple[int, ...]) -> None:
+        """Refuse fields of another shape."""
+        if event != self.shape:
+            raise ShapeError(f"patches are of fields of shape {self.shape}, got {event}")
+
     def __call__(self, x: Array) -> Array:
+        self.check(tuple(x.shape[x.ndim - len(self.shape) :]))
         return x[(..., *self.index)]

@@ -129,7 +129,7 @@ def _distributions(result: DecomposedFile) -> Iterator[str]:
     )
     yield "<div class='figures'>"
     for part in PARTS:
-        yield figure(figures.histogram(every[part], part, ticks, u.units), part.capitalize())
+        yield figure(figures.histogram(every[part], part, low, ticks, u.units), part.capitalize())
     yield "</div>"
 
 
@@ -138,8 +138,10 @@ def _least_known(result: DecomposedFile) -> Iterator[str]:
     parts = {part: np.asarray(u[part], dtype=float) for part in PARTS}
     if parts["total"].ndim == 0:
         return
+    over = ""
     if parts["total"].ndim > 2:  # rank what has a field of its own by the mean of its field
         axes = tuple(range(1, parts["total"].ndim))
+        over = f" Means over {', '.join(result.dims[1:])}."
         parts = {part: values.mean(axis=axes) for part, values in parts.items()}
     epistemic = np.nan_to_num(parts["epistemic"].ravel(), nan=-np.inf)
     order = np.argsort(-epistemic, kind="stable")[:_ROWS]
@@ -151,7 +153,7 @@ def _least_known(result: DecomposedFile) -> Iterator[str]:
     key = "<span class='key aleatoric'></span>aleatoric<span class='key epistemic'></span>epistemic"
     yield (
         "<p>Sorted by epistemic uncertainty: where the members disagree most. These are the inputs "
-        f"to look at, or to label, first.{key if bars else ''}</p>"
+        f"to look at, or to label, first.{escape(over)}{key if bars else ''}</p>"
     )
     yield f"<div class='table'><table><thead><tr><th>{heading}</th>"
     yield "<th>epistemic</th><th>aleatoric</th><th>total</th>"

@@ -63,11 +63,11 @@ def round_limits(low: float, high: float) -> np.ndarray:
     return np.asarray(step * np.arange(first, last + 1))
 
 
-def histogram(values: np.ndarray, part: str, ticks: np.ndarray, unit: str) -> str:
-    """The distribution of one component, on an axis that all share."""
+def histogram(values: np.ndarray, part: str, low: float, ticks: np.ndarray, unit: str) -> str:
+    """The distribution of one component, on an axis from ``low`` to the last tick."""
     finite = values[np.isfinite(values)]
     height, left, right, top, base = 190, 46, 14, 12, 146
-    low, high = float(ticks[0]), float(ticks[-1])
+    high = float(ticks[-1])
     counts, edges = np.histogram(np.clip(finite, low, high), bins=36, range=(low, high))
     most = max(int(counts.max()) if counts.size else 1, 1)
     width = WIDTH - left - right
@@ -96,7 +96,7 @@ def histogram(values: np.ndarray, part: str, ticks: np.ndarray, unit: str) -> st
         body.append(
             f"<line class='median' x1='{middle:.1f}' x2='{middle:.1f}' y1='{top}' y2='{base}'/>"
         )
-    for tick in ticks:
+    for tick in ticks[ticks >= low]:
         body.append(_text(across(float(tick)), base + 17, shown(float(tick))))
     body.append(_text(left + width / 2, height - 6, escape(unit), kind="label"))
     return _svg(height, f"distribution of {part} uncertainty", body)

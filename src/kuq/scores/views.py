@@ -182,7 +182,9 @@ def _transformed(
 def _transform_law(
     law: Distribution, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
 ) -> Distribution:
+    _check_event(law, transform, scalar)
     if isinstance(transform, Select) and not isinstance(law, (Samples, Point)):
+        transform.check(law.event_shape)
         return selected(law, transform.index)
     if not isinstance(law, (Samples, Point)):
         raise NoClosedFormError(
@@ -205,6 +207,20 @@ def _transform_law(
     if isinstance(law, Samples):
         return law.with_values(after, after.ndim - lead)
     return Point(after, after.ndim - lead)
+
+
+def _check_event(law: Distribution, transform: Callable[[Array], Array], scalar: bool) -> None:
+    """Features of whole outcomes say how many axes those have."""
+    wanted = getattr(transform, "event_ndim", None)
+    if wanted is None:
+        return
+    if scalar:
+        raise ShapeError(f"{transform!r} needs whole outcomes; it cannot stand inside Marginal")
+    if wanted != law.event_ndim:
+        raise ShapeError(
+            f"{transform!r} is of outcomes of {wanted} axes, but {law!r} has "
+            f"event_ndim={law.event_ndim}; pass the same event_ndim to both"
+        )
 
 
 def check_event_weights(weights: Array | None, event: tuple[int, ...], name: str) -> None:
