@@ -8,6 +8,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from kuq.xarray.area import area_weights
+from kuq.xarray.judgements import ood_detection, selective_prediction
 from kuq.xarray.measures import decompose, divergence, entropy, member_divergences, score
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "divergence",
     "entropy",
     "member_divergences",
+    "ood_detection",
     "score",
+    "selective_prediction",
 ]
