@@ -185,7 +185,8 @@ def _grids(tables: Mapping[str, Any], options: type[Any] | None, place: str) -> 
                 raise ParameterError(f"{where} names something twice: {list(values)}")
         for representation, settings in grid.model_for.items():
             _table(settings, f"model_for.{representation} of {where}")
-            if representation not in grid.representations:
+            # A preset may leave representations out, whose settings then do nothing.
+            if not place and representation not in grid.representations:
                 raise ParameterError(
                     f"{where} has model_for.{representation}, but no such representation"
                 )

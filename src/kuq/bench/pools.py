@@ -33,8 +33,8 @@ class Pool(ABC):
     def submit(self, task: Task) -> Future[CellResult]: ...
 
     @abstractmethod
-    def close(self) -> None:
-        """Give the processes back; cells that still run are ended."""
+    def close(self, at_once: bool) -> None:
+        """Give the processes back; ``at_once`` ends cells that still run."""
 
     @abstractmethod
     def renew(self) -> None:
@@ -52,7 +52,7 @@ class InProcess(Pool):
         future.set_result(run_cell(task))
         return future
 
-    def close(self) -> None:
+    def close(self, at_once: bool) -> None:
         return
 
     def renew(self) -> None:
@@ -83,9 +83,11 @@ class LocalProcesses(Pool):
     def submit(self, task: Task) -> Future[CellResult]:
         return self._executor.submit(run_cell, task)
 
-    def close(self) -> None:
-        self._stop.close()  # nothing is lost: every file appears at once or not at all
+    def close(self, at_once: bool) -> None:
+        if at_once:
+            self._stop.close()  # nothing is lost: every file appears whole or not at all
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._stop.close()
         self._stop_seen.close()
         for name, value in self._before.items():
             if value is None:
@@ -130,7 +132,7 @@ class DaskCluster(Pool):
         try:
             self._check_folder(run)
         except BaseException:
-            self.close()
+            self.close(at_once=True)
             raise
 
     def _check_folder(self, run: Path) -> None:
@@ -158,8 +160,8 @@ class DaskCluster(Pool):
         future: Future[CellResult] = self._executor.submit(run_cell, task)
         return future
 
-    def close(self) -> None:
-        self._executor.shutdown(wait=False)
+    def close(self, at_once: bool) -> None:
+        self._executor.shutdown(wait=False)  # which cancels what still runs
         self._client.close()
 
     def renew(self) -> None:

@@ -67,11 +67,13 @@ def run(
         failed: dict[str, str] = {}
         if todo:
             pool = _pool(jobs, scheduler, store.folder, len(todo))
+            where = None if data_dir is None else Path(data_dir).resolve()
             try:
-                where = None if data_dir is None else Path(data_dir).resolve()
                 failed = _work(todo, pool, store, where, progress)
-            finally:
-                pool.close()
+            except BaseException:
+                pool.close(at_once=True)
+                raise
+            pool.close(at_once=False)
         return Summary(len(cells) - len(todo), len(todo) - len(failed), failed)
 
 

@@ -22,15 +22,6 @@ COMMANDS: dict[str, ModuleType] = {
     "run": run,
 }
 
-_EXAMPLES = """\
-examples:
-  kuq demo                            a small ensemble under every score, with a figure
-  kuq kernels --need robust           which score fits a need, and why
-  kuq decompose predictions.npz       total, aleatoric and epistemic uncertainty of a file
-
-Help on a command: kuq COMMAND --help
-"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 (internal) or 2 (usage, input)."""
