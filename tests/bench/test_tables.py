@@ -246,3 +246,67 @@ def test_the_papers_own_values_give_its_own_table():
 
 def test_formats_are_all_tested():
     assert set(FORMATS) == {"html", "md", "csv", "tex"}
+
+
+def test_differences_of_ranks_are_tested_among_scores_that_every_case_has():
+    [table] = [t for t in TABLES.values() if t.name == "ranks-active-learning"]
+    values = {}
+    for r in final_values(r for r in RECORDS if r.experiment == "active_learning"):
+        values.setdefault((r.dataset, r.representation), {}).setdefault(r.score, []).append(r.value)
+    scores = ("squared", "crps", "gaussian", "random")
+    matrix = [[np.mean(case[s]) for s in scores] for case in values.values()]
+    p = stats.friedmanchisquare(*np.transpose(matrix)).pvalue
+    assert f"(SE, CRPS, Gaussian, random): Friedman's test p = {p:.2g}" in table.notes[0]
+
+
+def test_one_seed_has_the_interval_of_its_own():
+    def values(seeds):
+        return [
+            Record("ood_detection", "burgers", "sampler", seed, quantity, value, score, "epistemic")
+            for seed in range(seeds)
+            for score in ("crps", "squared")
+            for quantity, value in (("auroc", 0.9), ("auroc_low", 0.85), ("auroc_high", 0.94))
+        ]
+
+    for seeds, interval in ((1, (0.85, 0.94)), (2, (0.9, 0.9))):
+        [table] = [t for t in result_tables(Evidence(values(seeds))) if t.name == "ood-detection"]
+        ours = table.rows[0][1][0].ours
+        assert (ours.low, ours.high) == pytest.approx(interval)
+
+
+def test_bandwidths_are_shown_by_experiment():
+    records = [
+        Record(experiment, "yacht", "normal", seed, "bandwidth", value + seed, "gaussian")
+        for experiment, value in (("selective_prediction", 1.0), ("active_learning", 3.0))
+        for seed in range(2)
+    ]
+    [table] = [t for t in result_tables(Evidence(records)) if t.name == "bandwidths"]
+    assert [c.text for c in table.columns] == ["selective prediction", "active learning"]
+    assert [e.ours.mean for e in table.rows[0][1]] == [1.5, 3.5]
+
+
+def test_settings_of_robustness_are_told_in_words():
+    records = [
+        Record(
+            "robustness",
+            "yacht",
+            "normal",
+            0,
+            f"mape_M{m}_{training}",
+            1.0,
+            "crps",
+            "aleatoric",
+            0.0,
+        )
+        for m in (3, 25)
+        for training in ("overfitted", "appendix", "own")
+    ]
+    titles = [t.title for t in result_tables(Evidence(records))]
+    assert titles == [
+        "Robustness, 25 members, trained as the appendix says (early stopping)",
+        "Robustness, 3 members, trained as the appendix says (early stopping)",
+        "Robustness, 25 members, trained without early stopping (over-confident)",
+        "Robustness, 3 members, trained without early stopping (over-confident)",
+        "Robustness, 25 members, own",
+        "Robustness, 3 members, own",
+    ]

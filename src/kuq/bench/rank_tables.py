@@ -13,7 +13,7 @@ from kuq.bench.paper import paper_ranks
 from kuq.bench.ranking import Ranking, ranking
 from kuq.bench.records import Record
 from kuq.bench.table import Entry, Table, decimals, mark_best
-from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of, ordered
+from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, Name, name_of, ordered
 
 
 @final
@@ -106,13 +106,15 @@ def _entries(
     return mark_best(row, False)
 
 
-def _significance(total: Ranking, names: Mapping[str, object]) -> str:
-    result = total.result
+def _significance(total: Ranking, names: dict[str, Name]) -> str:
     text = f"{len(total.cases)} cases from {total.datasets} data sets."
-    if np.isnan(result.friedman_p):
-        return f"{text} Too few cases have every score for a test of differences."
+    common = total.among_common()
+    if common is None or np.isnan(common[1].friedman_p):
+        return f"{text} Too few for a test of differences."
+    scores, result = common
+    listed = ", ".join(name_of(score, names).text for score in scores)
     return (
-        f"{text} Friedman's test on the {result.complete} cases with every score: "
-        f"p = {result.friedman_p:.2g}; critical difference of average ranks at 5 % (Nemenyi): "
+        f"{text} Among the scores that every case has ({listed}): Friedman's test "
+        f"p = {result.friedman_p:.2g}; critical difference of average ranks at 5 % (Nemenyi) "
         f"{result.critical_difference:.2f}."
     )

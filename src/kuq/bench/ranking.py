@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kuq.bench.estimates import CellKey
 from kuq.bench.vocabulary import RANDOM, SCORES, UNIVARIATE, data_name, ordered
@@ -17,10 +18,12 @@ from kuq.protocols.ranks import AverageRanks, average_ranks
 @final
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Ranks of ``scores`` over ``cases`` (data set, representation)."""
+    """Ranks of ``scores`` over ``cases`` (data set, representation), from ``values``."""
 
     scores: tuple[str, ...]
     cases: tuple[tuple[str, str], ...]
+    values: NDArray[np.float64]
+    higher_is_better: bool
     result: AverageRanks
 
     def average(self, score: str) -> float:
@@ -28,6 +31,14 @@ class Ranking:
         if score not in self.scores:
             return math.nan
         return float(self.result.average[self.scores.index(score)])
+
+    def among_common(self) -> tuple[tuple[str, ...], AverageRanks] | None:
+        """Ranks of those scores alone that every case has: what tests of differences need."""
+        common = np.asarray(np.isfinite(self.values).all(axis=0))
+        if common.sum() < 3:
+            return None
+        names = tuple(s for s, has in zip(self.scores, common, strict=True) if has)
+        return names, average_ranks(self.values[:, common], self.higher_is_better, resamples=0)
 
     @property
     def datasets(self) -> int:
@@ -76,4 +87,4 @@ def ranking(
         datasets=[dataset for dataset, _ in cases],
         stand_ins=stand_ins,
     )
-    return Ranking(tuple(names), tuple(cases), result)
+    return Ranking(tuple(names), tuple(cases), table, higher_is_better, result)

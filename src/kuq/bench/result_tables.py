@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from kuq.bench.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
@@ -20,18 +22,45 @@ from kuq.bench.vocabulary import (
     ordered,
 )
 
-SETTINGS = {
-    "mape_M25_appendix": "25 members, trained as the appendix says (early stopping)",
-    "mape_M5_appendix": "5 members, trained as the appendix says (early stopping)",
-    "mape_M25_overfitted": "25 members, trained without early stopping (over-confident)",
-    "mape_M5_overfitted": "5 members, trained without early stopping (over-confident)",
+_TRAINING = {
+    "appendix": "trained as the appendix says (early stopping)",
+    "overfitted": "trained without early stopping (over-confident)",
 }
+_SETTING = re.compile(r"mape_M(\d+)_(\w+)")
+
+
+def robustness_settings(evidence: Evidence) -> list[str]:
+    """The quantities of robustness that a run has: by training, then by number of members."""
+    found = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
+
+    def order(quantity: str) -> tuple[str, int]:
+        match = _SETTING.fullmatch(quantity)
+        return (match[2], -int(match[1])) if match else (quantity, 0)
+
+    return sorted(found, key=order)
+
+
+def setting_name(quantity: str) -> str:
+    """A setting of robustness in words.
+
+    >>> setting_name("mape_M25_appendix")
+    '25 members, trained as the appendix says (early stopping)'
+    """
+    match = _SETTING.fullmatch(quantity)
+    if match is None:
+        return quantity
+    return f"{match[1]} members, {_TRAINING.get(match[2], match[2])}"
+
+
+def is_of_the_paper(quantity: str) -> bool:
+    """Whether a setting has the number of members of the paper's table, 25."""
+    return quantity.startswith("mape_M25")
 
 
 def result_tables(evidence: Evidence) -> list[Table]:
     """Robustness, selective prediction, OOD detection and active learning, where there are data."""
     paper = Evidence(paper_records())
-    tables = [_robustness(evidence, paper, quantity) for quantity in _settings(evidence)]
+    tables = [_robustness(evidence, paper, quantity) for quantity in robustness_settings(evidence)]
     tables += [
         _grid(
             "selective-prediction",
@@ -66,6 +95,10 @@ def result_tables(evidence: Evidence) -> list[Table]:
             decimals(4),
             higher_is_better=True,
             paper_table="AUROC for all data sets",
+            bounds=(
+                evidence.of("ood_detection", "auroc_low", "epistemic"),
+                evidence.of("ood_detection", "auroc_high", "epistemic"),
+            ),
         ),
         _grid(
             "ood-precision",
@@ -99,13 +132,9 @@ def result_tables(evidence: Evidence) -> list[Table]:
             higher_is_better=False,
             paper_table="final test loss",
         ),
+        _bandwidths(evidence),
     ]
     return [table for table in tables if table is not None]
-
-
-def _settings(evidence: Evidence) -> list[str]:
-    found = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
-    return ordered(found, SETTINGS)
 
 
 def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | None:
@@ -113,7 +142,7 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
     if not ours:
         return None
     theirs = by_cell(paper.of("robustness", "mape_M25"), along_x=True, component=True)
-    beside = "M5" not in quantity
+    beside = is_of_the_paper(quantity)
     deltas = sorted({cell.x or 0.0 for cell in ours})
     rows = []
     for dataset in ordered({c.dataset for c in ours}, DATASETS):
@@ -133,7 +162,7 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
                 rows.append((labels, mark_best(row, None)))
     return Table(
         name=quantity.replace("mape", "robustness").replace("_", "-"),
-        title=f"Robustness, {SETTINGS.get(quantity, quantity)}",
+        title=f"Robustness, {setting_name(quantity)}",
         caption="Mean absolute percentage error of aleatoric and epistemic uncertainty when one "
         "member trained on targets with noise of standard deviation δ joins the ensemble.",
         row_heads=("Data", "Type", "Score"),
@@ -161,9 +190,13 @@ def _grid(
     *,
     higher_is_better: bool,
     paper_table: str = "",
+    bounds: tuple[Iterable[Record], Iterable[Record]] = ((), ()),
 ) -> Table | None:
-    """A table of data sets and representations against scores."""
-    found = estimates(by_cell(ours))
+    """A table of data sets and representations against scores.
+
+    ``bounds`` are intervals of single values, such as bootstrap, for cells with one seed.
+    """
+    found = _with_bounds(estimates(by_cell(ours)), *(by_cell(ends) for ends in bounds))
     if not found:
         return None
     theirs = by_cell(paper)
@@ -189,6 +222,50 @@ def _grid(
         number=number,
         paper_table=paper_table,
         notes=_notes({cell.dataset for cell in found}, {cell.dataset for cell in theirs}),
+    )
+
+
+def _with_bounds(
+    found: dict[CellKey, Estimate],
+    low: Mapping[CellKey, Mapping[int, float]],
+    high: Mapping[CellKey, Mapping[int, float]],
+) -> dict[CellKey, Estimate]:
+    bounded = {}
+    for cell, e in found.items():
+        ends = (_single(low.get(cell)), _single(high.get(cell)))
+        if e.seeds == 1 and ends[0] is not None and ends[1] is not None and math.isnan(e.low):
+            e = Estimate(e.mean, ends[0], ends[1], 1)
+        bounded[cell] = e
+    return bounded
+
+
+def _bandwidths(evidence: Evidence) -> Table | None:
+    """The bandwidths of the Gaussian kernel, by experiment: they decide some outcomes."""
+    columns = {
+        name: estimates(by_cell(evidence.of(name, "bandwidth")))
+        for name in ("selective_prediction", "ood_detection", "active_learning")
+    }
+    columns = {name: found for name, found in columns.items() if found}
+    cells = {(c.dataset, c.representation) for found in columns.values() for c in found}
+    rows = []
+    for dataset in ordered({d for d, _ in cells}, DATASETS):
+        for method in ordered({m for d, m in cells if d == dataset}, REPRESENTATIONS):
+            key = CellKey(dataset, method, "gaussian")
+            row: list[tuple[Estimate | None, float | None]] = [
+                (found.get(key), None) for found in columns.values()
+            ]
+            labels = (data_name(dataset).text, name_of(method, REPRESENTATIONS).text)
+            rows.append((labels, mark_best(row, None)))
+    if not rows:
+        return None
+    return Table(
+        name="bandwidths",
+        title="Bandwidths of the Gaussian kernel",
+        caption="Mean over seeds, in units of the standardised target.",
+        row_heads=("Data", "Method"),
+        columns=tuple(name_of(name.replace("_", " "), {}) for name in columns),
+        rows=tuple(rows),
+        number=significant,
     )
 
 

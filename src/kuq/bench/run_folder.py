@@ -65,16 +65,20 @@ def _last_line(message: str) -> str:
 
 
 def read_fields(folder: Path) -> tuple[Fields, tuple[str, ...]]:
-    """The arrays of every ``NAME.npz`` of a folder, and what could not be read."""
+    """The numbers in every ``NAME.npz`` of a folder, and what could not be read."""
     fields: dict[str, dict[str, Any]] = {}
     problems = []
     for path in sorted(folder.glob("*.npz")):
         try:
             # NumPy leaves a broken file open if it opens it itself.
             with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = {name: np.asarray(file[name], dtype=np.float64) for name in file.files}
+                arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             problems.append(f"{path.name} could not be read: {error}")
             continue
-        fields[path.stem] = {name: array for name, array in arrays.items() if array.size}
+        fields[path.stem] = {
+            name: array.astype(np.float64)
+            for name, array in arrays.items()
+            if array.size and array.dtype.kind in "fiub"
+        }
     return fields, tuple(problems)

@@ -73,14 +73,14 @@ def decimals(digits: int) -> Callable[[float], str]:
 def significant(value: float) -> str:
     """Writes numbers over many orders of magnitude, with three digits.
 
-    >>> [significant(v) for v in (0.0, 0.0312, 24.86, 6100000.0)]
-    ['0', '0.0312', '24.9', '6.10e6']
+    >>> [significant(v) for v in (0.0, 0.0312, 1.2, 24.86, 341.0, 6100000.0)]
+    ['0.00', '0.0312', '1.20', '24.9', '341', '6.10e6']
     """
     size = abs(value)
     if size >= 1000 or 0 < size < 0.001:
         mantissa, _, exponent = f"{value:.2e}".partition("e")
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa
-    return f"{value:.3g}"
+    return f"{value:#.3g}".rstrip(".")
 
 
 def mark_best(

@@ -7,6 +7,7 @@ from functools import partial
 
 from kuq.bench.claims.claim import Case, Claim, Verdict, decided, undecided
 from kuq.bench.estimates import by_cell, estimates
+from kuq.bench.vocabulary import SCORES, data_name
 
 #: Members without early stopping: what the paper's table seems to come from.
 OVERFITTED = ("mape_M25_overfitted", "mape_M25")
@@ -44,7 +45,7 @@ def _stays_below(limit: float, component: str, quantities: tuple[str, ...], case
         d: max(v for (data, score, _), v in errors.items() if (data, score) == (d, "gaussian"))
         for d in _datasets(errors)
     }
-    text = ", ".join(f"{d} {value:.3g} %" for d, value in largest.items())
+    text = ", ".join(f"{data_name(d).text} {value:.3g} %" for d, value in largest.items())
     return decided(max(largest.values()) < limit, f"largest over δ: {text} (limit {limit:g} %)")
 
 
@@ -60,7 +61,7 @@ def _degrades(component: str, scores: tuple[str, ...], factor: float, case: Case
                 return undecided(f"no curve from δ = 0 for {dataset}, {score}")
             ratio = curve[-1][1] / max(curve[0][1], 1e-12)
             holds &= ratio >= factor
-            text.append(f"{dataset} {score} {ratio:.2g}×")
+            text.append(f"{data_name(dataset).text} {SCORES[score].text} {ratio:.2g}×")
     return decided(holds, f"error at the largest δ against δ = 0: {', '.join(text)}")
 
 
@@ -77,7 +78,8 @@ def _ordering(component: str, upper: tuple[str, ...], case: Case) -> Verdict:
         below = errors.get((dataset, "gaussian", delta), float("-inf"))
         checked += 1
         if not above > middle > below:
-            broken.append(f"{dataset} δ = {delta:g}: {above:.3g}, {middle:.3g}, {below:.3g}")
+            values = f"{above:.3g}, {middle:.3g}, {below:.3g}"
+            broken.append(f"{data_name(dataset).text} δ = {delta:g}: {values}")
     if not checked:
         return undecided("no δ ≥ 0.5 in this run")
     text = f"{checked - len(broken)} of {checked} data sets and δ ≥ 0.5"
@@ -95,7 +97,7 @@ def _slower(case: Case) -> Verdict:
         if log is None or se is None or es is None:
             return undecided(f"no results at δ = {last:g} under all three for {dataset}")
         holds &= max(log, es) * 10 <= se
-        text.append(f"{dataset} log {log:.3g}, ES {es:.3g}, SE {se:.3g}")
+        text.append(f"{data_name(dataset).text} log {log:.3g}, ES {es:.3g}, SE {se:.3g}")
     return decided(holds, f"AU error at the largest δ in %: {'; '.join(text)}")
 
 
@@ -113,7 +115,7 @@ def _saturates(case: Case) -> Verdict:
                 return undecided("fewer than two δ ≥ 1.5 in this run")
             ratio = max(tail) / max(min(tail), 1e-12)
             holds &= ratio < 1.5
-            text.append(f"{dataset} {component} {ratio:.2f}")
+            text.append(f"{data_name(dataset).text} {component} {ratio:.2f}")
     return decided(holds, f"largest over smallest error for δ ≥ 1.5: {', '.join(text)}")
 
 

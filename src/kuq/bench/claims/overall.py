@@ -10,7 +10,7 @@ import numpy as np
 from kuq.bench.claims.claim import Case, Claim, Verdict, decided, undecided
 from kuq.bench.claims.rank_tests import BASELINES, STRICTLY_PROPER, Averages, least
 from kuq.bench.rank_tables import PROTOCOLS
-from kuq.bench.vocabulary import SCORES
+from kuq.bench.vocabulary import RANDOM, SCORES, name_of
 
 #: Differences of average ranks that ties in printed digits can make.
 CLOSE = 0.1
@@ -76,8 +76,9 @@ def _none_dominates(case: Case) -> Verdict:
     found = _averages(case)
     if isinstance(found, str):
         return undecided(found)
+    names = {**SCORES, **RANDOM}
     best = {name: min(ranks, key=lambda s: _finite(ranks[s])) for name, ranks in found.items()}
-    text = ", ".join(f"{name} {score}" for name, score in best.items())
+    text = ", ".join(f"{name} {name_of(s, names).text}" for name, s in best.items())
     return decided(len(set(best.values())) > 1, f"best: {text}")
 
 

@@ -17,7 +17,7 @@ from kuq.bench.claims.rank_tests import (
     rank_verdict,
 )
 from kuq.bench.estimates import by_cell, estimates
-from kuq.bench.vocabulary import REPRESENTATIONS, name_of
+from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
 
 SELECTIVE, OOD, ACTIVE = "selective_prediction", "ood_detection", "active_learning"
 
@@ -90,7 +90,7 @@ def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
         }
         if not found:
             return undecided("not in this run")
-        text = ", ".join(f"{score} {value:.4f}" for score, value in found.items())
+        text = ", ".join(f"{name_of(s, SCORES).text} {value:.4f}" for s, value in found.items())
         return decided(min(found.values()) >= least_auroc, f"AUROC: {text}")
 
     return test
@@ -113,7 +113,8 @@ def _significantly_best(case: Case) -> Verdict:
         if s not in ("gaussian", "energy")
     }
     known = {s: value for s, value in p.items() if np.isfinite(value)}
-    text = ", ".join(f"{s} p = {value:.2g}" for s, value in known.items())
+    names = {**SCORES, **RANDOM}
+    text = ", ".join(f"{name_of(s, names).text} p = {value:.2g}" for s, value in known.items())
     text = f"signed-rank tests against the Gaussian kernel, Holm-corrected: {text}"
     if len(known) < 3 or found.datasets < 5:
         return undecided(f"{text}; too few data sets or scores")

@@ -28,7 +28,7 @@ def epistemic_limits() -> Figure:
     sigma = np.geomspace(0.02, 5.0, 60)
     ensemble = kuq.Ensemble(kuq.Normal(np.asarray([[0.0], [1.0]]), np.stack([sigma, sigma])))
     panels: list[Panel] = []
-    with drawing("epistemic-limits", panels, size=(4.6, 3.0)) as axes:
+    with drawing("epistemic-limits", panels) as axes:
         for name, score in _SCORES.items():
             values = kuq.decompose(ensemble, score, unbiased=False).epistemic
             axes.loglog(sigma, values, _DASHES[name], color=colour(name), lw=2)

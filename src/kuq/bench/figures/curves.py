@@ -20,7 +20,7 @@ from kuq.bench.figures.drawing import (
 )
 from kuq.bench.paper import paper_records
 from kuq.bench.records import Record
-from kuq.bench.result_tables import SETTINGS
+from kuq.bench.result_tables import is_of_the_paper, robustness_settings, setting_name
 from kuq.bench.vocabulary import (
     COMPONENTS,
     DATASETS,
@@ -120,8 +120,7 @@ def robustness(evidence: Evidence) -> list[Figure]:
     """MAPE against δ, one figure per setting, the paper's values as open marks."""
     paper = Evidence(paper_records())
     figures = []
-    found = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
-    for quantity in ordered(found, SETTINGS):
+    for quantity in robustness_settings(evidence):
         records = evidence.of("robustness", quantity)
         panels: list[Panel] = []
         for dataset in ordered({r.dataset for r in records}, DATASETS):
@@ -139,7 +138,9 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         axes.plot(
                             *zip(*points, strict=True), color=colour(score), marker=mark(score)
                         )
-                    for (_, _, score), points in theirs.items() if "M5" not in quantity else ():
+                    for (_, _, score), points in (
+                        theirs.items() if is_of_the_paper(quantity) else ()
+                    ):
                         axes.plot(
                             *zip(*points, strict=True),
                             ls=":",
@@ -155,11 +156,12 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         xlabel="δ",
                         ylabel="MAPE in %",
                     )
-        beside = "" if "M5" in quantity else " Dotted with open marks: the paper's values."
+        dotted = " Dotted with open marks: the paper's values."
+        beside = dotted if is_of_the_paper(quantity) else ""
         figures.append(
             Figure(
                 quantity.replace("mape", "robustness").replace("_", "-"),
-                f"Robustness, {SETTINGS.get(quantity, quantity)}",
+                f"Robustness, {setting_name(quantity)}",
                 "Change of uncertainty by one corrupted member against the noise δ of its "
                 f"training targets.{beside}",
                 tuple(panels),

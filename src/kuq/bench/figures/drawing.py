@@ -43,6 +43,7 @@ _STYLE = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.0,
+    "axes.formatter.limits": (-2, 4),
     "svg.fonttype": "none",
     "svg.hashsalt": "kuq",
     "text.parse_math": False,
@@ -124,7 +125,7 @@ def drawing(
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
         if not with_bar:
-            canvas.subplots_adjust(left=0.19, right=0.97, bottom=0.19, top=0.89)
+            canvas.subplots_adjust(left=0.165, right=0.975, bottom=0.17, top=0.9)
         yield axes
         _plain_powers(axes)
         buffer = io.StringIO()
@@ -133,18 +134,22 @@ def drawing(
 
 
 def _embedded(svg: str, name: str) -> str:
-    """SVG for a page: no prologue, ids of its own, ink in the colour of the text around it."""
+    """SVG for a page: small, with ids of its own, ink in the colour of the text around it."""
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
     prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
-    svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
-    svg = re.sub(r"font: ([^;\"]*)'DejaVu Sans'[^;\"]*", r"font: \1system-ui, sans-serif", svg)
+    svg = re.sub(r'( id="|url\(#|href="#)', rf"\1{prefix}-", svg)
+    svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
+    # Hundredths of a point are enough.
+    svg = re.sub(r' (d|x|y)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg)
     head, body = svg.split(">", 1)
     head = re.sub(r' (width|height)="[^"]*"', "", head)
-    return (head + ' role="img">' + body).replace(INK, "currentColor").strip()
+    head += ' role="img" font-family="system-ui, sans-serif">'
+    return (head + body).replace(INK, "currentColor").strip()
 
 
 def standalone(panel: Panel) -> str:

@@ -124,14 +124,15 @@ def _claim(judgement: Judgement) -> str:
     claim, ours, paper = judgement.claim, judgement.ours, judgement.paper
     badges = _badge(ours.status, ours.status.value)
     if paper is not None:
-        badges += _badge(paper.status, f"the paper's numbers: {paper.status.value}", small=True)
+        told = paper.status.value.removesuffix(" here")
+        badges += _badge(paper.status, f"the paper's numbers: {told}", small=True)
     details = f'<p class="numbers">{escape(ours.numbers)}</p>'
     if paper is not None and paper.numbers != ours.numbers:
         details += f'<p class="numbers">Paper: {escape(paper.numbers)}</p>'
     return (
         f'<li class="{_CLASS[ours.status]}" id="claim-{escape(claim.key, quote=True)}">'
         f'<div class="row">{badges}</div><p class="statement">{escape(claim.statement)}</p>'
-        f'{details}<p class="source">{escape(claim.source)}</p></li>'
+        f'{details}<p class="source">In the paper: {escape(claim.source)}</p></li>'
     )
 
 
@@ -158,7 +159,7 @@ def _downloads(table: Table) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    few = " few" if len(figure.panels) <= 2 else ""
+    few = {1: " few", 2: " few", 4: " four"}.get(len(figure.panels), "")
     panels = "".join(f"<div>{panel.svg}</div>" for panel in figure.panels)
     return (
         f'<figure id="figure-{escape(figure.name, quote=True)}">'
@@ -185,17 +186,20 @@ def _deviations(run: Run) -> str:
     for experiment, rows in run.deviations.items():
         if not rows:
             continue
+        # A row without a setting is a remark on the whole experiment.
+        remarks = "".join(f"<p>{escape(row[3])}</p>" for row in rows if not row[0])
         body = "".join(
             "<tr class='first'>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
             for row in rows
+            if row[0]
         )
         head = "".join(f"<th>{text}</th>" for text in ("Setting", "Paper", "Here", "Reason"))
         label = escape(experiment.replace("_", " "))
-        parts.append(
-            f'<h3>{label}</h3><div class="scroll" tabindex="0" role="region" '
-            f'aria-label="{escape(experiment, quote=True)}"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
+        table = (
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><thead>'
+            f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
+        parts.append(f"<h3>{label}</h3>{remarks}{table if body else ''}")
     return "".join(parts)
 
 
