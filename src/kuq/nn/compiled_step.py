@@ -72,8 +72,9 @@ class CompiledStep:
                 return losses.sum(), losses
 
             parameters = self.weights.named_views(self.network, values)
-            gradients, (_, losses) = grad_and_value(total, has_aux=True)(parameters)
+            gradients, (_, found) = grad_and_value(total, has_aux=True)(parameters)
             update(values, moment, square, self.weights.joined(gradients), rates, unbias)
+            losses: Tensor = found
             return losses
 
         graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(*state, *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,41 +70,50 @@ class ConvNeXt(Backbone):
         self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
     ) -> Body:
         members: list[nn.Module] = []
+        learned = self._learned(x_shape[0])
         for member in range(n_members):
             with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
-                members.append(_Pyramid(self, x_shape[0], event_shape))
+                encoder = self._random(x_shape[0]) if learned is None else copy.deepcopy(learned)
+                members.append(_Pyramid(encoder, self.decoder_channels, x_shape[0], event_shape))
             if member == 0:
                 require_room(n_members, sum(p.numel() for p in members[0].parameters()))
         return OneByOneBody(members, x_shape, event_shape)
 
-    def encoder(self, inputs: int) -> Any:
-        """The network of transformers, with its first layer for this many channels."""
+    def _learned(self, inputs: int) -> Any | None:
+        """The encoder with ImageNet weights, None if they are not wanted or not to be had."""
+        if not self.pretrained or self.depths is not None or self.channels is not None:
+            return None
+        name = _SIZES[self.size][2]
         try:
-            from transformers import ConvNextConfig, ConvNextModel
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                'ConvNeXt needs transformers; to have it: pip install "kuq[vision]"',
-                name=error.name,
-            ) from error
+            return _adapted(_transformers().ConvNextModel.from_pretrained(name), inputs)
+        except (OSError, ValueError) as error:
+            reason = str(error).split("\n", 1)[0]
+            warnings.warn(
+                f"the ImageNet weights {name!r} could not be had ({reason}); training starts "
+                "from random weights. Pass pretrained=False to ask for that",
+                stacklevel=2,
+            )
+            return None
 
-        depths, channels, name = _SIZES[self.size]
-        own = self.depths is not None or self.channels is not None
-        if self.pretrained and not own:
-            try:
-                return _adapted(ConvNextModel.from_pretrained(name), inputs)
-            except (OSError, ValueError) as error:
-                reason = str(error).split("\n", 1)[0]
-                warnings.warn(
-                    f"the ImageNet weights {name!r} could not be had ({reason}); training starts "
-                    "from random weights. Pass pretrained=False to ask for that",
-                    stacklevel=2,
-                )
-        config = ConvNextConfig(
+    def _random(self, inputs: int) -> Any:
+        depths, channels, _ = _SIZES[self.size]
+        library = _transformers()
+        config = library.ConvNextConfig(
             num_channels=inputs,
             depths=list(self.depths or depths),
             hidden_sizes=list(self.channels or channels),
         )
-        return ConvNextModel(config)  # type: ignore[no-untyped-call]
+        return library.ConvNextModel(config)
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            'ConvNeXt needs transformers; to have it: pip install "kuq[vision]"', name=error.name
+        ) from error
+    return transformers
 
 
 def _adapted(model: Any, inputs: int) -> Any:
@@ -126,12 +136,11 @@ def _adapted(model: Any, inputs: int) -> Any:
 class _Pyramid(nn.Module):
     """Encoder, top-down sums of its stages, and a path at full resolution for fine detail."""
 
-    def __init__(self, convnext: ConvNeXt, inputs: int, event_shape: tuple[int, ...]) -> None:
+    def __init__(self, encoder: Any, width: int, inputs: int, event_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.event_shape = event_shape
-        self.encoder = convnext.encoder(inputs)
-        width = convnext.decoder_channels
-        sizes = self.encoder.config.hidden_sizes
+        self.encoder = encoder
+        sizes = encoder.config.hidden_sizes
         self.lateral = nn.ModuleList(nn.Conv2d(size, width, 1) for size in sizes)
         self.detail = nn.Conv2d(inputs, width, 3, padding=1)
         self.merge = nn.Conv2d(width, width, 3, padding=1)

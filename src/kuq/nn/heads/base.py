@@ -61,7 +61,8 @@ class Head(nn.Module, ABC):
 
     def outputs(self, features: Tensor, members: Members = None) -> Parameters:
         """The parameters of the law, each with the axes (M, B, event…, own…)."""
-        raw = self.layer(features, members).float()
+        raw = self.layer(features, members)
+        raw = raw.float() if raw.dtype.itemsize < 4 else raw  # densities need more than bfloat16
         if self.on_grid:
             if tuple(raw.shape[3:]) != self.event_shape:
                 raise ShapeError(
