@@ -99,7 +99,7 @@ def _modes_needed(modes: Modes, values: Real, diffusion: float) -> int:
     present = np.flatnonzero(np.abs(modes).max(axis=0) > math.exp(-_DECAY) * np.abs(values).max())
     jump = float(np.ptp(values, axis=1).max())
     shock = math.ceil(_DECAY * jump / (4 * math.pi**2 * diffusion))
-    return max(_FEWEST_MODES, shock, *present[-1:].tolist())
+    return max(_FEWEST_MODES, shock, int(present[-1]) if present.size else 0)
 
 
 def _stretch(modes: Modes, diffusion: float, step: float, count: int, refined: bool) -> Modes:

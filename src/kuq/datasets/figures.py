@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.cache import DataError
 from kuq.datasets.catalogue import Entry
+from kuq.datasets.image_figures import draw_images
 from kuq.datasets.rollouts import Rollouts
 from kuq.datasets.summary import some_rows, title
 
@@ -39,7 +40,7 @@ def save_figure(entry: Entry, data: Dataset, path: Path) -> None:
     elif entry.task == "function":
         _draw_functions(figure, data, None if entry.rollouts is None else entry.rollouts())
     else:
-        _draw_images(figure, data)
+        draw_images(figure, data)
     figure.savefig(path)
 
 
@@ -121,38 +122,6 @@ def _draw_pair(axis: Axes, split: Split | None, index: int, name: str) -> None:
     axis.plot(y, color=_VERMILLION, lw=1.4, label="y = u(s) − u(s−1)")
     _finish(axis, "point", "")
     axis.set_title(f"a pair, {name}", loc="left", fontsize="medium")
-
-
-def _draw_images(figure: Figure, data: Dataset) -> None:
-    """Inputs above targets; four samples in distribution, four of the twin."""
-    groups = [(data.test, _INSIDE)]
-    if data.shifted is not None:
-        groups.append((data.shifted, _OUTSIDE))
-    figure.set_size_inches(2.0 * 4 * len(groups), 4.6)
-    parts = np.ravel(np.asarray(figure.subfigures(1, len(groups)), dtype=object))
-    for part, (split, name) in zip(parts, groups, strict=True):
-        part.suptitle(name, fontsize="medium")
-        x, y = some_rows(split.x, 4)[:4], some_rows(split.y, 4)[:4]
-        axes = part.subplots(2, len(x), squeeze=False)
-        low, high = np.nanpercentile(y, [1, 99])
-        for column in range(len(x)):
-            _show_input(axes[0, column], x[column])
-            target = axes[1, column].imshow(y[column], cmap="viridis", vmin=low, vmax=high)
-        for axis in np.ravel(axes):
-            axis.set_xticks([])
-            axis.set_yticks([])
-        axes[0, 0].set_ylabel("input")
-        axes[1, 0].set_ylabel("target")
-        part.colorbar(target, ax=list(axes[1]), location="bottom", shrink=0.8, label=data.units)
-
-
-def _show_input(axis: Axes, channels: NDArray[np.float64]) -> None:
-    """Three channels as colours, from the least to the largest value; else the first as a map."""
-    if len(channels) != 3:
-        axis.imshow(channels[0], cmap="viridis")
-        return
-    low, high = np.nanmin(channels), np.nanmax(channels)
-    axis.imshow(np.moveaxis((channels - low) / (high - low if high > low else 1.0), 0, -1))
 
 
 def _finish(axis: Axes, x: str, y: str) -> None:

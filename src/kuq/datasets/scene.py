@@ -98,7 +98,7 @@ class Bodies:
     @classmethod
     def of(cls, scenes: Sequence[Scene]) -> Bodies:
         """Boxes and ellipsoids of ``scenes``, each scene's in their order."""
-        most = max(len(scene.solids) for scene in scenes)
+        most = max(1, *(len(scene.solids) for scene in scenes))
         centre = np.zeros((len(scenes), most, 3), dtype=np.float32)
         centre[...] = (0.0, 0.0, -1e6)
         half = np.ones_like(centre)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kuq import __version__
 from kuq.datasets import pdebench
 from kuq.datasets.base import Dataset
 from kuq.datasets.burgers import burgers
@@ -32,6 +33,12 @@ POINTS = 256
 _AT_ONCE = 512
 #: To be raised when the numbers of a simulation change, so that no old ones are read.
 _VERSION = 1
+_ORIGIN = {
+    "source": "simulated by kuq",
+    "licence": "MIT",
+    "version": f"kuq {__version__}",
+    "method": "Fourier modes, exponential Runge-Kutta steps of order four",
+}
 
 
 def load_kuramoto_sivashinsky(
@@ -75,9 +82,8 @@ def load_kuramoto_sivashinsky(
     tests = len(split_rows(trajectories, seed)[2])
     outside = simulated(tests, positive("shifted_length", shifted_length), _twin(simulation_seed))
     provenance = {
-        "source": "simulated by kuq",
+        **_ORIGIN,
         "equation": "∂ₜu + u∂ₓu + ∂ₓₓu + ∂ₓₓₓₓu = 0, periodic, from uniform noise in (−1, 1)",
-        "method": "Fourier modes, exponential Runge-Kutta steps of order four",
         "simulation_seed": simulation_seed,
         "trajectories": trajectories,
         "inside": {"length": length},
@@ -147,11 +153,7 @@ def load_burgers(
         outside = simulated(
             tests, positive("shifted_viscosity", shifted_viscosity), _twin(simulation_seed)
         )
-        provenance |= {
-            "source": "simulated by kuq",
-            "method": "Fourier modes, exponential Runge-Kutta steps of order four",
-            "simulation_seed": simulation_seed,
-        }
+        provenance |= {**_ORIGIN, "simulation_seed": simulation_seed}
     return pair_dataset(
         "burgers", inside, outside, how, seed, "dimensionless", provenance, standardise
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from kuq.datasets.base import Dataset, Split
 
 #: Rows from which the numbers are computed; lazy arrays are read no further.
 _ROWS = 2000
+#: The same in single numbers, since a row can be a large image.
+_NUMBERS = 4_000_000
 
 
 def parts(data: Dataset) -> dict[str, Split]:
@@ -34,14 +37,16 @@ def summary(data: Dataset) -> str:
     lines = [title(data), f"unit of the target: {data.units}", ""]
     head = f"{'split':<11}{'rows':>8}  {'x of a row':<16}{'mean y':>11}{'std y':>11}"
     lines.append(head + f"{'min y':>11}{'max y':>11}")
+    most = max(1, min(_ROWS, _NUMBERS // max(1, math.prod(data.test.y.shape[1:]))))
     for name, split in parts(data).items():
-        y = some_rows(split.y, _ROWS)
+        y = some_rows(split.y, most)
         shape = " × ".join(map(str, split.x.shape[1:]))
-        numbers = (np.nanmean(y), np.nanstd(y), np.nanmin(y), np.nanmax(y))
+        y = y[np.isfinite(y)]
+        numbers = (y.mean(), y.std(), y.min(), y.max()) if len(y) else (np.nan,) * 4
         cells = "".join(f"{number:>11.4g}" for number in numbers)
         lines.append(f"{name:<11}{len(split):>8}  {shape:<16}{cells}")
-    if max(map(len, parts(data).values())) > _ROWS:
-        lines.append(f"(numbers from at most {_ROWS} rows of each split)")
+    if max(map(len, parts(data).values())) > most:
+        lines.append(f"(numbers from at most {most} rows of each split)")
     lines.append("")
     lines += [f"{key}: {_short(value)}" for key, value in data.provenance.items() if value != ""]
     return "\n".join(lines)

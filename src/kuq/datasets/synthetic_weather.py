@@ -1,10 +1,11 @@
 """A small made-up atmosphere: travelling waves carry air over land, sea and mountains.
 
 Temperature at 850 hPa is carried by the wind of a stream function made of Rossby waves on a mean
-flow, against a temperature that falls towards the pole. Surface temperature follows it with the
-lapse rate over orography, is held back over the sea, and over land warms by day and cools by
-night under clouds that drift with the wind. Nothing of the clouds is in the input, and the air
-beyond the edge of the window is not seen: both make for real, uneven uncertainty.
+flow, against a temperature that falls towards the pole, and mixed by diffusion. Surface
+temperature follows it with the lapse rate over orography, is held back over the sea, and over land
+warms by day and cools by night under clouds that drift with the wind. Nothing of the clouds is in
+the input, and the air beyond the edge of the window is not seen: both make for real, uneven
+uncertainty.
 """
 
 from __future__ import annotations
@@ -44,16 +45,18 @@ class Climate:
 
     ``mean`` is the yearly mean temperature in kelvin at 55° N and ``season`` half its range;
     ``gradient`` is its fall per degree towards the pole; ``jet`` and ``waves`` are the mean and the
-    spread of the wind in m/s; ``sunshine`` is what the sun in the zenith adds to bare land in
-    kelvin per hour; ``noise`` is the spread of what cannot be foreseen, in kelvin.
+    spread of the wind in m/s; ``mixing`` is the diffusion of warmth in m²/s; ``sunshine`` is what
+    the sun in the zenith adds to bare land in kelvin per hour; ``noise`` is the spread of what
+    cannot be foreseen, in kelvin.
     """
 
     region: Region
     mean: float = 281.0
     season: float = 9.0
-    gradient: float = 0.6
+    gradient: float = 0.75
     jet: float = 9.0
-    waves: float = 7.0
+    waves: float = 8.0
+    mixing: float = 4e4
     sunshine: float = 2.2
     noise: float = 0.25
 
@@ -183,8 +186,10 @@ class _Air:
         # Air that comes from farther south (from rows farther down) is warmer.
         temperature -= waves.climate.gradient * waves.degrees[0] * down
         cloud = map_coordinates(self.cloud, origin, order=3, mode="grid-wrap")
-        kept = np.exp(-AIR_STEP / MEMORY)
-        return _Air(waves, temperature * kept, cloud, self.time + AIR_STEP)
+        squared = waves.north**2 + waves.east**2
+        kept = np.exp(-AIR_STEP * (1 / MEMORY + waves.climate.mixing * squared))
+        temperature = np.fft.irfft2(kept * np.fft.rfft2(temperature), s=waves.shape)
+        return _Air(waves, temperature, cloud, self.time + AIR_STEP)
 
 
 @final
@@ -240,5 +245,5 @@ class _Surface:
         turn = np.radians(12 + 15 * land)
         u10 = slowed * (np.cos(turn) * east - np.sin(turn) * north)
         v10 = slowed * (np.sin(turn) * east + np.cos(turn) * north)
-        height = air.waves.inside(air.waves.geopotential(air.time)) + 54_300 + 150 * season
+        height = air.waves.inside(air.waves.geopotential(air.time)) + 53_800 + 150 * season
         return np.stack([u10, v10, surface, upper, height])

@@ -86,6 +86,8 @@ def load_temperature(
             "stride": stride,
             "target": target,
             "channels": channel_facts(),
+            "shown": "T2M(t)",
+            "outline": "land-sea mask",
             "seed": seed,
         },
     )
