@@ -3,10 +3,9 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_extensions")]
-
 import kuq
+
+sys.path[:0] = [str(Path(__file__).parent / "_extensions")]
 
 project = "kuq"
 author = "The kuq authors"

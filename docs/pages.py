@@ -72,7 +72,7 @@ def run(page: Path) -> Iterator[tuple[Block, str]]:
             if block.kind == "python":
                 # Empty lines before the code make line numbers in tracebacks those of the page.
                 code = "\n" * block.line + block.code
-                exec(compile(code, str(page), "exec"), names)
+                exec(compile(code, str(page), "exec", dont_inherit=True), names)
             for command in block.commands() if block.kind == "sh" else ():
                 execute(command)
         yield block, printed.getvalue()

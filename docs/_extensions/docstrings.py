@@ -1,4 +1,4 @@
-"""Docstrings as they stand in the code: absolute values are no markup, foreign methods are left out."""
+"""Docstrings as they stand in the code: |x| is no markup, foreign methods are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mathematics as MathML, written when the site is built: nothing has to run or load in a browser."""
+"""Mathematics as MathML, written when the site is built: nothing has to load in a browser."""
 
 from __future__ import annotations
 
