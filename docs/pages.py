@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -52,7 +53,7 @@ def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     fences = list(FENCE.finditer(text))
     found = []
-    for fence, follower in zip(fences, [*fences[1:], None], strict=True):
+    for fence, follower in itertools.zip_longest(fences, fences[1:]):
         kind, code = fence.groups()
         said = None
         if follower and follower[1] == "text" and not text[fence.end() : follower.start()].strip():

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from nn.problems import images
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 import kuq
 from kuq.nn.fno import SpectralConvolution, transforms
@@ -116,10 +118,11 @@ def test_fno_is_that_of_neuraloperator():
         take(ours.body.project, theirs.projection.fcs[0])
         take(ours.head.layer, theirs.projection.fcs[1])
         for k, block in enumerate(ours.body.blocks):
-            convolution = theirs.fno_blocks.convs[k]
+            convolution, skip = theirs.fno_blocks.convs[k], theirs.fno_blocks.fno_skips[k]
+            skip = getattr(skip, "conv", skip)
             dense = convolution.weight.to_tensor()
             block.spectral.weight[0].copy_(torch.view_as_real(dense.permute(2, 0, 1)))
-            block.skip.weight[0].copy_(theirs.fno_blocks.fno_skips[k].conv.weight[..., 0])
+            block.skip.weight[0].copy_(skip.weight[..., 0])
             block.skip.bias[0, :, 0].copy_(convolution.bias.flatten())
             block.gate[0, 0].copy_(theirs.fno_blocks.channel_mlp_skips[k].weight[0])
             take(block.inner, theirs.fno_blocks.channel_mlp[k].fcs[0])

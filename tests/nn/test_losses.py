@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 import kuq
 from kuq.nn import losses

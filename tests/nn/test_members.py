@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from nn.problems import functions, sine
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 import kuq
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from nn.problems import functions, images, sine
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
@@ -47,7 +48,7 @@ def test_scikit_learn_accepts_it():
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 def test_every_head_on_every_backbone(representation, backbone, tmp_path):
-    """It trains, predicts, comes back from a file to the last bit, and goes on from a checkpoint."""
+    """It trains, predicts, comes back from a file to the last bit, goes on from a checkpoint."""
     kind, problem = BACKBONES[backbone]
     x, y = problem()
     settings = {**TINY, "backbone": kind, "checkpoint": tmp_path / "state", "checkpoint_every": 1}

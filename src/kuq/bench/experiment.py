@@ -39,7 +39,8 @@ class Grid:
 
     ``train_rows`` is the most rows that are trained on, by default all. ``data`` are options of
     the data set, ``model`` those of the model, ``model_for`` those that hold for one
-    representation alone; ``evaluation`` belongs to the procedure.
+    representation alone; ``evaluation`` belongs to the procedure. A grid that is ``like = "NAME"``
+    takes over the settings of another one, and changes some.
     """
 
     datasets: tuple[str, ...]
@@ -154,7 +155,7 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
             grid: _merged(part, changes.grid.get(grid, {})) for grid, part in file.grid.items()
         }
         place = "" if name == PAPER else f" at the preset {name!r}"
-        grids[name] = _grids(merged, options, place)
+        grids[name] = _grids(_with_likes(merged), options, place)
         deviations[name] = tuple(_differences(file.grid, merged, changes.reasons, name))
     remarks = tuple(Deviation("", "", "", text) for text in file.remarks)
     return Experiment(
@@ -172,6 +173,23 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ParameterError(f"{where} must be a table, got {value!r}")
     return value
+
+
+def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Grids that are ``like`` another one have its settings, but for those of their own."""
+    found = {}
+    for name, table in tables.items():
+        model = table.get("like") if isinstance(table, Mapping) else None
+        if model is None:
+            found[name] = table
+            continue
+        if not isinstance(tables.get(model), Mapping) or "like" in tables[model]:
+            raise ParameterError(
+                f"[grid.{name}] is like {model!r}, which must be a grid with settings of its own"
+            )
+        own = {key: value for key, value in table.items() if key != "like"}
+        found[name] = _merged(tables[model], own)
+    return found
 
 
 def _grids(tables: Mapping[str, Any], options: type[Any] | None, place: str) -> dict[str, Grid]:

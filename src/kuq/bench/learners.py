@@ -59,16 +59,16 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
     options = {name: _option(value) for name, value in cell.model.items()} | more
     if cell.representation in cell.entries:
         return cell.entries[cell.representation].load()(seed=seed, **options)
-    from kuq import nn  # here, since it needs an extra and seconds to import
+    from kuq.nn import FNO, MLP, ConvNeXt, Regressor  # here: they need an extra, and seconds
 
     if isinstance(options.get("backbone"), Mapping):
         settings = dict(options["backbone"])
-        kinds = {"mlp": nn.MLP, "fno": nn.FNO, "convnext": nn.ConvNeXt}
+        kinds: dict[str, Any] = {"mlp": MLP, "fno": FNO, "convnext": ConvNeXt}
         kind = settings.pop("kind", None)
         if kind not in kinds:
             raise ParameterError(f"a backbone's kind must be one of {list(kinds)}, got {kind!r}")
         options["backbone"] = kinds[kind](**settings)
-    return nn.Regressor(cell.representation, seed=seed, **options)
+    return Regressor(cell.representation, seed=seed, **options)
 
 
 def _option(value: Any) -> Any:

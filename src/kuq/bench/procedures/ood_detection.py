@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from kuq import protocols
 from kuq.bench.bandwidths import TARGETS
 from kuq.bench.cell import Cell
@@ -15,7 +17,10 @@ from kuq.bench.procedures.example_maps import save_examples
 from kuq.bench.procedures.fitted import depends_on, kept_prediction, predict, scores_and_bandwidth
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
+from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
+from kuq.kernels.marginal import CRPS, Marginal
+from kuq.kernels.squared_error import SquaredError
 from kuq.uncertainty import decompose
 
 
@@ -28,8 +33,12 @@ class Options:
     bandwidth: str | float | Mapping[str, Any] = TARGETS
     #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
     draws: int = 0
+    #: Accuracy of quadratures, which evidential images under the energy score have to pay for.
+    rtol: float = 1e-8
     #: Bootstrap resamples behind each interval.
     resamples: int = 1000
+    #: Set where the grid is one point of a curve over training: its place, such as the epochs.
+    training: float | None = None
 
 
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
@@ -41,15 +50,16 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
         )
     inside, outside = kept_prediction(arrays, "test"), kept_prediction(arrays, "shifted")
     scores, bandwidth = scores_and_bandwidth(cell, arrays, options.bandwidth)
+    draws: dict[str, Any] = {"draws": options.draws or None, "seed": cell.seed}
+    suffix = "" if options.training is None else "_training"
     for name, quantity in (("test", "mse"), ("shifted", "mse_shifted")):
         error = squared_errors(arrays[f"{name}.mean"], arrays[f"{name}.y"])
-        yield cell.record(quantity, error.mean())
-    yield cell.record("bandwidth", bandwidth, score="gaussian")
+        yield cell.record(f"{quantity}{suffix}", error.mean(), x=options.training)
+    yield cell.record(f"bandwidth{suffix}", bandwidth, score="gaussian", x=options.training)
     for position, (name, score) in enumerate(scores.items()):
         context.report(f"evaluates {name}", position / len(scores))
         within, beyond = (
-            decompose(rows, score, draws=options.draws or None, seed=cell.seed)
-            for rows in (inside, outside)
+            decompose(rows, score, rtol=options.rtol, **draws) for rows in (inside, outside)
         )
         found = protocols.ood_detection(
             within[options.component],
@@ -64,9 +74,30 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
             "aupr": found.aupr,
             "fpr95": found.fpr95,
         }
+        if options.training is not None:
+            values = {"auroc_training": found.auroc}
         for quantity, value in values.items():
-            yield cell.record(quantity, value, score=name, component=options.component)
+            yield cell.record(
+                quantity, value, score=name, component=options.component, x=options.training
+            )
+    if options.training is not None:
+        return
+    yield from _component_correlations(cell, outside)
     save_examples(cell, arrays, context)
+
+
+def _component_correlations(cell: Cell, outside: Prediction) -> Iterator[Record]:
+    """Over the field of a shifted case, how far AU and EU say the same: the mean correlation."""
+    if not outside.event_shape:
+        return
+    for name, score in (("squared", Marginal(SquaredError(), None)), ("crps", CRPS(reduce=None))):
+        u = decompose(outside, score)
+        rows = [np.asarray(part).reshape(len(part), -1) for part in (u.aleatoric, u.epistemic)]
+        centred = [values - values.mean(1, keepdims=True) for values in rows]
+        size = np.sqrt(np.prod([(values**2).sum(1) for values in centred], axis=0))
+        found = (centred[0] * centred[1]).sum(1)[size > 0] / size[size > 0]
+        if found.size:
+            yield cell.record("component_correlation", float(found.mean()), score=name)
 
 
 PROCEDURE = Procedure(predict, evaluate, depends_on, Options)

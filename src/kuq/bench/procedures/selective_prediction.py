@@ -30,6 +30,8 @@ class Options:
     bandwidth: str | float | Mapping[str, Any] = TARGETS
     #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
     draws: int = 0
+    #: Accuracy of quadratures, which evidential images under the energy score have to pay for.
+    rtol: float = 1e-8
     #: Points of a retention curve that are stored, spread evenly.
     curve_points: int = 51
 
@@ -40,13 +42,14 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
     test = kept_prediction(arrays, "test")
     error = squared_errors(arrays["test.mean"], arrays["test.y"])
     scores, bandwidth = scores_and_bandwidth(cell, arrays, options.bandwidth)
+    draws: dict[str, Any] = {"draws": options.draws or None, "seed": cell.seed}
     yield cell.record("mse", error.mean())
     yield cell.record("bandwidth", bandwidth, score="gaussian")
     low, high = options.retention
     oracle_stored = False
     for position, (name, score) in enumerate(scores.items()):
         context.report(f"evaluates {name}", position / len(scores))
-        u = decompose(test, score, draws=options.draws or None, seed=cell.seed)
+        u = decompose(test, score, rtol=options.rtol, **draws)
         found = protocols.selective_prediction(u[options.component], error, (low, high))
         shown = _spread(len(found.retention), options.curve_points)
         if not oracle_stored:
