@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -268,6 +269,19 @@ def test_a_folder_that_cannot_be_written_is_told(store, tmp_path, capsys):
     (tmp_path / "file").touch()
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "file" / "x")]) == 1
     assert "could not be written" in capsys.readouterr().err
+
+
+def test_a_run_of_the_runner_has_a_report(tmp_path):
+    """The real store in place of the fake one: errors of known ensembles, at the smallest size."""
+    pytest.importorskip("kuq.bench.store", reason="this checkout has no runner")
+    file = Path(__file__).parents[2] / "experiments" / "approximation.toml"
+    kuq.bench.run([kuq.bench.read_experiment(file, "smoke")], tmp_path, jobs=0)
+    made, path = report(tmp_path)
+    assert path.is_file()
+    assert made.run.about["preset"] == "smoke"
+    assert made.run.problems == ()
+    assert "approximation" in made.run.deviations
+    assert [f.name for f in made.figures] == ["epistemic-limits", "influence", "approximation"]
 
 
 # --- in a browser -----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from scipy import stats
 from study_records import study
 
 from kuq.bench.estimates import Evidence, estimate, final_values
+from kuq.bench.figures import curves
 from kuq.bench.paper import paper_records
 from kuq.bench.rank_tables import rank_tables
 from kuq.bench.records import Record
@@ -228,6 +229,14 @@ def test_own_data_sets_and_scores_have_their_place():
     assert rank_tables(Evidence(own))[0].rows[0][0] == ("my-model",)
 
 
+def test_ranks_of_one_data_set_have_no_interval():
+    records = [r for r in RECORDS if r.dataset == "yacht"]
+    table = next(t for t in rank_tables(Evidence(records)) if t.name == "ranks-active-learning")
+    known = [e.ours for _, entries in table.rows for e in entries if e.ours is not None]
+    assert known
+    assert all(math.isnan(ours.low) and ours.seeds == 1 for ours in known)
+
+
 def test_nothing_gives_no_table():
     assert result_tables(Evidence([])) == []
     assert rank_tables(Evidence([])) == []
@@ -310,3 +319,20 @@ def test_settings_of_robustness_are_told_in_words():
         "Robustness, 25 members, own",
         "Robustness, 3 members, own",
     ]
+
+
+def test_curves_do_not_spoil_single_numbers():
+    """An AUROC along a curve (less training) is drawn, and stays out of tables and ranks."""
+    plain = [r for r in RECORDS if r.experiment == "ood_detection"]
+    curve = [
+        Record("ood_detection", "burgers", "sampler", 0, quantity, 0.1 * x, score, "epistemic", x)
+        for quantity in ("auroc", "auroc_training")
+        for score in ("crps", "squared")
+        for x in (1.0, 2.0, 3.0)
+    ]
+    for make in (result_tables, rank_tables):
+        both = [to_csv(table) for table in make(Evidence([*plain, *curve]))]
+        assert both == [to_csv(table) for table in make(Evidence(plain))]
+    assert curves.training(Evidence(plain)) is None
+    [panel] = curves.training(Evidence(curve)).panels
+    assert panel.name == "training-burgers-sampler"

@@ -74,6 +74,10 @@ class Evidence:
             return list(found)
         return [r for r in found if r.component in (component, "")]
 
+    def single(self, experiment: str, quantity: str, component: str | None = None) -> list[Record]:
+        """The records of a quantity that stand by themselves, not along a curve."""
+        return [r for r in self.of(experiment, quantity, component) if r.x is None]
+
     def quantities(self, experiment: str) -> set[str]:
         """The names of the quantities that an experiment has."""
         return {quantity for name, quantity in self._by_quantity if name == experiment}

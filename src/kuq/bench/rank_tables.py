@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -11,7 +12,6 @@ import numpy as np
 from kuq.bench.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
 from kuq.bench.paper import paper_ranks
 from kuq.bench.ranking import Ranking, ranking
-from kuq.bench.records import Record
 from kuq.bench.table import Entry, Table, decimals, mark_best
 from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, Name, name_of, ordered
 
@@ -39,9 +39,9 @@ PROTOCOL = {protocol.experiment: protocol for protocol in PROTOCOLS}
 
 def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[CellKey, float]:
     """What a protocol ranks: means over seeds by data set, representation and score."""
-    records: list[Record] = evidence.of(protocol.experiment, protocol.quantity, protocol.component)
-    if protocol.experiment == "active_learning":
-        records = final_values(records)
+    of = (protocol.experiment, protocol.quantity, protocol.component)
+    learning = protocol.experiment == "active_learning"
+    records = final_values(evidence.of(*of)) if learning else evidence.single(*of)
     return {cell: value.mean for cell, value in estimates(by_cell(records)).items()}
 
 
@@ -101,6 +101,8 @@ def _entries(
             place = part.scores.index(score)
             mean = float(part.result.average[place])
             low, high = (float(end) for end in part.result.interval[place])
+            if part.datasets < 2:  # there is nothing to redraw
+                low = high = math.nan
             ours = None if np.isnan(mean) else Estimate(mean, low, high, part.datasets)
         row.append((ours, paper.get(score)))
     return mark_best(row, False)

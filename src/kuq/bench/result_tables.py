@@ -67,7 +67,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             "Selective prediction",
             "Prediction-rejection ratio over retentions from 0.5 to 1 by total uncertainty; lower "
             "is better, 0 is the oracle, 1 random rejection.",
-            evidence.of("selective_prediction", "prr", "total"),
+            evidence.single("selective_prediction", "prr", "total"),
             paper.of("selective_prediction", "prr", "total"),
             SCORES,
             decimals(3),
@@ -79,7 +79,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             "Test error",
             "Mean squared error of the mean prediction behind selective prediction, in units of "
             "the standardised target: what the models can do at all.",
-            evidence.of("selective_prediction", "mse"),
+            evidence.single("selective_prediction", "mse"),
             (),
             {"": Name("MSE", "MSE")},
             significant,
@@ -89,22 +89,22 @@ def result_tables(evidence: Evidence) -> list[Table]:
             "ood-detection",
             "Out-of-distribution detection",
             "AUROC by epistemic uncertainty; higher is better.",
-            evidence.of("ood_detection", "auroc", "epistemic"),
+            evidence.single("ood_detection", "auroc", "epistemic"),
             paper.of("ood_detection", "auroc", "epistemic"),
             SCORES,
             decimals(4),
             higher_is_better=True,
             paper_table="AUROC for all data sets",
             bounds=(
-                evidence.of("ood_detection", "auroc_low", "epistemic"),
-                evidence.of("ood_detection", "auroc_high", "epistemic"),
+                evidence.single("ood_detection", "auroc_low", "epistemic"),
+                evidence.single("ood_detection", "auroc_high", "epistemic"),
             ),
         ),
         _grid(
             "ood-precision",
             "Out-of-distribution detection, average precision",
             "AUPR by epistemic uncertainty, equal numbers inside and outside; higher is better.",
-            evidence.of("ood_detection", "aupr", "epistemic"),
+            evidence.single("ood_detection", "aupr", "epistemic"),
             (),
             SCORES,
             decimals(4),
@@ -115,7 +115,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             "Out-of-distribution detection, false alarms",
             "Share of inside cases that are flagged when 95 % of the outside ones are; lower is "
             "better.",
-            evidence.of("ood_detection", "fpr95", "epistemic"),
+            evidence.single("ood_detection", "fpr95", "epistemic"),
             (),
             SCORES,
             decimals(4),
@@ -242,7 +242,7 @@ def _with_bounds(
 def _bandwidths(evidence: Evidence) -> Table | None:
     """The bandwidths of the Gaussian kernel, by experiment: they decide some outcomes."""
     columns = {
-        name: estimates(by_cell(evidence.of(name, "bandwidth")))
+        name: estimates(by_cell(evidence.single(name, "bandwidth")))
         for name in ("selective_prediction", "ood_detection", "active_learning")
     }
     columns = {name: found for name, found in columns.items() if found}

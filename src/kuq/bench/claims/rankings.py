@@ -63,7 +63,7 @@ def _se_competitive(ranks: Averages) -> bool:
 
 
 def _better_than_random(case: Case) -> Verdict:
-    records = case.evidence.of(SELECTIVE, "prr", "total")
+    records = case.evidence.single(SELECTIVE, "prr", "total")
     values = [e.mean for e in estimates(by_cell(records)).values()]
     if len(values) < 10:
         return undecided(f"{len(values)} results of selective prediction; at least 10 are needed")
@@ -72,7 +72,7 @@ def _better_than_random(case: Case) -> Verdict:
 
 
 def _near_ceiling(case: Case) -> Verdict:
-    records = case.evidence.of(OOD, "auroc", "epistemic")
+    records = case.evidence.single(OOD, "auroc", "epistemic")
     values = [e.mean for e in estimates(by_cell(records)).values()]
     if len(values) < 8:
         return undecided(f"{len(values)} results of OOD detection; at least 8 are needed")
@@ -82,7 +82,7 @@ def _near_ceiling(case: Case) -> Verdict:
 
 def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
     def test(case: Case) -> Verdict:
-        records = case.evidence.of(OOD, "auroc", "epistemic")
+        records = case.evidence.single(OOD, "auroc", "epistemic")
         found = {
             c.score: e.mean
             for c, e in estimates(by_cell(records)).items()

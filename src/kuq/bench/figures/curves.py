@@ -214,6 +214,30 @@ def active_learning(evidence: Evidence) -> Figure | None:
     )
 
 
+def training(evidence: Evidence) -> Figure | None:
+    """AUROC against the amount of training."""
+    records = evidence.of("ood_detection", "auroc_training", "epistemic")
+    records = [r for r in records if r.x is not None]
+    if not records:
+        return None
+    curves = _mean_curves(records)
+    panels: list[Panel] = []
+    for dataset, method in _cells(records):
+        with drawing(f"training-{dataset}-{method}", panels) as axes:
+            for score in ordered({s for d, m, s in curves if (d, m) == (dataset, method)}, _NAMES):
+                points = curves[dataset, method, score]
+                axes.plot(*zip(*points, strict=True), color=colour(score), marker=mark(score))
+            axes.set(title=_title(dataset, method), xlabel="epochs", ylabel="AUROC")
+    return Figure(
+        "training",
+        "What more training gives",
+        "AUROC of out-of-distribution detection by epistemic uncertainty against the length of "
+        "training, in epochs.",
+        tuple(panels),
+        _legend(r.score for r in records),
+    )
+
+
 def _scaling(
     evidence: Evidence,
     experiment: str,

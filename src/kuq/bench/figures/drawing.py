@@ -177,15 +177,17 @@ def printable(text: str) -> str:
 
 def _plain_powers(axes: Axes) -> None:
     """Logarithmic axes with labels as plain text: 1, 2, 5 over few decades, powers over many."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         scale = axis.get_scale()
         if scale not in ("log", "symlog"):
             continue
-        few = scale == "log" and math.log10(ends[1] / ends[0]) < 2
+        decades = math.log10(ends[1] / ends[0]) if scale == "log" else math.inf
+        few = decades < 2
         if few:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            ticks = LogLocator(subs=(1.0, 2.0, 5.0)) if decades > 0.8 else MaxNLocator(4)
+            axis.set_major_locator(ticks)
         axis.set_major_formatter(FuncFormatter(_short if few else _power))
         axis.set_minor_formatter(NullFormatter())
 

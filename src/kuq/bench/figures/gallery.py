@@ -14,6 +14,7 @@ def all_figures(evidence: Evidence) -> list[Figure]:
         computed.theoretical_influence(),
         *curves.robustness(evidence),
         curves.retention(evidence),
+        curves.training(evidence),
         *maps.maps(evidence),
         curves.active_learning(evidence),
         curves.runtime(evidence),
