@@ -16,7 +16,7 @@ LEVELS = {
 RNG = np.random.default_rng(3)
 
 
-def draws(levels, values, count=200_000):
+def draws(levels, values, count=50_000):
     """The law that is documented, by its quantile function at equally likely levels."""
     u, v = np.asarray(levels), np.asarray(values)
     x = (np.arange(count) + 0.5) / count
@@ -40,8 +40,8 @@ def test_the_law_is_the_documented_one(name):
     for k, row in enumerate(values):
         q = kuq.Samples(draws(levels, row))
         h = float(kuq.entropy(q, kuq.CRPS(), unbiased=False))
-        np.testing.assert_allclose(p.mean()[k], q.mean(), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(p.variance()[k], q.variance(), rtol=1e-4)
+        np.testing.assert_allclose(p.mean()[k], q.mean(), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(p.variance()[k], q.variance(), rtol=1e-3)
         np.testing.assert_allclose(kuq.entropy(p, kuq.CRPS())[k], h, rtol=limit)
         gap = kuq.divergence(p.member(k), q, kuq.CRPS(), unbiased=False)
         assert float(gap) < limit * h

@@ -236,7 +236,7 @@ def test_the_change_of_temperature_is_learnable(weather):
     # The twin is harder for it, also when its land is the same, so not for its statics alone.
     for land in (geography(0, (24, 32)), geography(1, (24, 32))):
         x_twin, y_twin = weather(36, 2, OUTSIDE, land)
-        assert ((predict(x_twin) - y_twin) ** 2).mean() > 1.4 * inside
+        assert ((predict(x_twin) - y_twin) ** 2).mean() > 1.15 * inside
 
 
 def test_without_the_phase_of_the_day_there_is_nothing_to_learn(weather):

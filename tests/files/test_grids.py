@@ -94,6 +94,8 @@ def test_normals_under_usual_names_with_weights(tmp_path, suffix):
     ensemble = kuq.Ensemble(kuq.Normal(*arrays), [1.0, 2.0, 3.0])
     expected = kuq.decompose(ensemble, result.uncertainty.score)
     np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-10)
+    some = result.some(np.array([2]))
+    np.testing.assert_allclose(some.members.scale, arrays[1][:, 2:3], rtol=1e-12)
     assert result.uncertainty.score.bandwidth == pytest.approx(
         kuq.decompose(ensemble, kuq.Gaussian("median")).score.bandwidth, rel=0.05
     )
@@ -116,6 +118,25 @@ def test_other_laws_and_names(tmp_path):
     np.testing.assert_allclose(
         result.uncertainty.epistemic, kuq.decompose(points, kuq.CRPS()).epistemic, rtol=1e-10
     )
+
+
+@pytest.mark.parametrize("event", [(), ("lat", "lon")])
+def test_north_is_up_on_maps(tmp_path, monkeypatch, event):
+    from kuq.reports import figures
+
+    drawn = {}
+    monkeypatch.setattr(
+        figures, "grid_map", lambda values, title, unit: str(drawn.update({title: values}))
+    )
+    north = DRAWS.where(DRAWS["lat"] < 40, 10 * DRAWS)
+    result = decompose_file(
+        save(north, tmp_path / "f.nc"), kuq.CRPS() if not event else kuq.Energy(),
+        layout=Layout(event=event),
+    )  # fmt: skip
+    decomposition_report(result)
+    aleatoric = drawn["map of aleatoric"]
+    assert aleatoric.shape == (LAT, LON)
+    assert aleatoric[0].mean() > 3 * aleatoric[1:].mean()
 
 
 def test_stores_of_the_older_format(tmp_path):

@@ -136,6 +136,13 @@ def test_retention_curves_share_their_bounds(ax):
     assert ax.lines[2].get_color() != ax.lines[3].get_color()
 
 
+def test_retention_curve_of_the_protocol(ax):
+    result = kuq.protocols.selective_prediction(U.total, RNG.uniform(size=30))
+    kuq.plot.retention_curve(result, label="total", ax=ax)
+    np.testing.assert_allclose(ax.lines[2].get_ydata(), result.risk)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), result.oracle)
+
+
 @pytest.mark.parametrize(("scale", "axis"), [(1.0, "linear"), (200.0, "log")])
 def test_histograms_count_shares(ax, scale, axis):
     inside, outside = RNG.uniform(1, 2, size=300), scale * RNG.uniform(1, 2, size=50)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
@@ -122,6 +123,14 @@ def test_a_fitted_forest_needs_no_retraining():
     np.testing.assert_allclose(found.total, expected.total, rtol=1e-12)
 
 
+def test_sparse_inputs_of_a_fitted_forest():
+    sparse = csr_array(np.where(X > 0, X, 0.0))
+    forest = RandomForestRegressor(5, min_samples_leaf=3, random_state=0).fit(sparse, Y)
+    found = UncertaintyRegressor.from_fitted(forest, sparse, Y).predict_uncertainty(sparse)
+    dense = UncertaintyRegressor.from_fitted(forest, sparse.toarray(), Y)
+    np.testing.assert_array_equal(found.total, dense.predict_uncertainty(sparse.toarray()).total)
+
+
 @pytest.mark.parametrize("score", [kuq.CRPS(), kuq.Energy(), kuq.CRPS(reduce=None)])
 def test_rows_go_in_parts_with_the_same_result(score):
     y = np.stack([Y, -X[:, 2]], axis=1)
@@ -155,6 +164,8 @@ def test_wrong_use_is_refused():
     with pytest.raises(kuq.ParameterError, match="leave n_members out"):
         UncertaintyRegressor(voting, n_members=3).fit(X, Y)
     assert UncertaintyRegressor(voting).fit(X, Y).predict_uncertainty(X).total.shape == (120,)
+    with pytest.raises(kuq.ParameterError, match="noise must be"):
+        UncertaintyRegressor(noise="gamma").fit(X, Y)
     with pytest.raises(kuq.ParameterError, match="predicts no distributions"):
         scorer(kuq.CRPS())(LinearRegression().fit(X, Y), X, Y)
     with pytest.raises(kuq.ParameterError, match="kuq score"):

@@ -4,20 +4,22 @@ A synthetic stand-in for ERA5, with the same 12 channels and target. An earlier 
 learned. Why was measured by a small net (two hidden layers of 16 channels, 400 steps on 240 rows of
 24 × 32), as the ratio of its squared error to that of persistence:
 
-- winds of a quarter, so half a cell in 6 hours, and no channel free of the daily cycle: 0.98. Little
-  but the daily cycle is left, and two states 6 hours apart do not tell its phase: after a quarter of
-  a day it goes on by −T(t) − T(t−6h), measured from a zero line that nothing shows;
+- winds of a quarter, half a cell in 6 hours, and no channel free of the daily cycle: 0.98. Little
+  but that cycle is left, and two states 6 hours apart do not tell its phase: after a quarter of a
+  day it goes on by −T(t) − T(t−6h), measured from a zero line that nothing shows;
 - the same, with the hour of the day as channels: 0.18. So the phase is the cause, not the noise and
   not the length of training;
 - winds of 2 cells in 6 hours, as here, but T850 hidden: 0.48;
-- as here, 0.31: T850 is carried by the wind alone, so T2M − T850 shows the phase at every point, and
-  wind times gradient is most of the change. No channel for the hour is needed.
+- as here, 0.31: T850 is carried by the wind alone, so T2M − T850 shows the phase at every point,
+  and wind times gradient is most of the change. No channel for the hour is needed.
 
-Static channels alone tell two fixed regions apart, here and in ERA5, whatever a model has learned:
-a good AUROC can be no more than that. Both regions have the same share of land and the same heights
-here, arranged differently; ``statics="shared"`` gives both the same map, so that only the weather
-differs: colder, with stronger seasons, winds, gradients and sun, and another hour of local time at
-the same UTC.
+Static channels can tell two fixed regions apart whatever a model has learned, here and in ERA5.
+Both regions have the same share of land and the same heights here, arranged differently, and
+``statics="shared"`` gives both the same map, so that only the weather differs: colder, with
+stronger seasons, winds, gradients and sun, and another hour of local time at the same UTC. The
+spread of three such nets tells the twin from test rows with an AUROC of 0.33 after 20 steps,
+without skill, and of 0.97 after 400; with shared statics of 0.77; and other land under the same
+weather with 0.54.
 """
 
 from __future__ import annotations

@@ -13,21 +13,21 @@ def log_self_affinity(t: Array, p: Normals) -> Array:
     return -sum_log1p(4 * t[..., None] * (p.scale * p.scale)) / 2
 
 
-def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
+def overlap(t: Array, p: Normals, q: Normals, known: tuple[Array, Array] | None = None) -> Overlap:
     """With a = 1 + 4tσ² and b = 1 + 4tτ² of every coordinate.
 
     For laws that differ visibly, gap and tilt are differences of logarithms; where those would
-    lose digits they are sums of their own, at several times the cost.
+    lose digits they are sums of their own, at several times the cost. ``known`` are the
+    logarithms of the self affinities, if they are.
     """
     compiled = arranged("products", t.shape[0] / 3, p, q)
     if compiled is not None:
         parts = compiled.module.overlap(compiled.scales(t), *compiled.p, *compiled.q)
         return Overlap(*map(compiled.unfold, parts))
+    log_p, log_q = known or (log_self_affinity(t, p), log_self_affinity(t, q))
     xp = namespace(t)
     node = t[..., None]
-    a_half, b_half = 2 * node * (p.scale * p.scale), 2 * node * (q.scale * q.scale)
-    log_p, log_q = -sum_log1p(2 * a_half) / 2, -sum_log1p(2 * b_half) / 2
-    mean = a_half + b_half
+    mean = 2 * node * (p.scale * p.scale + q.scale * q.scale)
     log_c = -sum_log1p(mean) / 2
     delta = p.loc - q.loc
     shift = t * xp.sum(delta * delta / (1 + mean), axis=-1)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kuq._array import Array, epsilon, is_traced, namespace, widen
 from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.laws import Law, Stack
-from kuq.expectations import cdf, fourier, gram, moments, scalar
+from kuq.expectations import cdf, fourier, gram, moments, one_scale, scalar
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.gram import Statistics
 from kuq.expectations.measure import Measure
@@ -41,6 +41,8 @@ def chosen(measure: Measure, stack: Stack) -> Route | None:
     if measure.is_quadratic:
         return MOMENTS
     if not all(isinstance(group.atoms, Points) for group in stack.groups):
+        if _are_normal_fields(measure, stack):
+            return ONE_SCALE
         return MANY_NORMALS if _are_many_scalar_normals(measure, stack) else None
     if is_sorted(measure, *stack.groups):
         return SORTED
@@ -50,6 +52,13 @@ def chosen(measure: Measure, stack: Stack) -> Route | None:
     if on_the_line and isinstance(kernel, Gaussian) and _draws(stack) >= _FOURIER_DRAWS:
         return FOURIER
     return GRAM if _draws(stack) > _GRAM_PARTNERS else None
+
+
+def _are_normal_fields(measure: Measure, stack: Stack) -> bool:
+    """Whether the members are single normals of several coordinates, under the Gaussian kernel."""
+    law = stack.groups[0]
+    single = isinstance(law.atoms, Normals) and law.count == 1 < law.dimension
+    return single and len(stack.groups) == 1 and isinstance(measure.kernel, Gaussian)
 
 
 def _are_many_scalar_normals(measure: Measure, stack: Stack) -> bool:
@@ -135,6 +144,12 @@ MANY_NORMALS = Route(
     entropy=lambda measure, law: scalar.absolute_entropy(law.atoms.scale[..., 0, 0]),
     statistics=_by_distribution_functions,
     cost=lambda stack: stack.member_count // 4,
+)
+ONE_SCALE = Route(
+    entropy=one_scale.entropy,
+    statistics=one_scale.statistics,
+    # Two pairs at a time fill a piece; all members together are touched by few operations.
+    cost=lambda stack: max(2, -(-stack.member_count // 8)) * stack.groups[0].dimension,
 )
 SORTED = Route(
     entropy=lambda measure, law: by_sorting.entropy(law),

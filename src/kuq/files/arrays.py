@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kuq.errors import ParameterError, ShapeError
-from kuq.files.roles import Names, find_law, is_variance
+from kuq.files.roles import Names, as_parameter, find_law
 from kuq.files.stored import StoredPrediction
 
 
@@ -37,7 +37,7 @@ def read_npz(
         if role == "weights":
             weights = array
         else:
-            found[role] = _scale(array, name) if is_variance(role, name) else array
+            found[role] = as_parameter(role, name, array)
     found = _broadcast(found)
     if law != "evidential":
         draws = sample_axis if law == "samples" else None
@@ -68,12 +68,6 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         raise ParameterError(f"{path} is not a readable .npz file: {error}") from None
     except (zipfile.BadZipFile, EOFError, KeyError, zipfile.LargeZipFile, OSError) as error:
         raise ParameterError(f"{path} is damaged or not an .npz file: {error}") from None
-
-
-def _scale(variance: np.ndarray, name: str) -> np.ndarray:
-    if np.any(variance < 0):
-        raise ParameterError(f"{name!r} is a variance and must not be negative")
-    return np.asarray(np.sqrt(variance))
 
 
 def _broadcast(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -52,6 +52,8 @@ class DecomposedFile:
     #: Some inputs by their positions along the first axis, to look at members and maps.
     some: Callable[[np.ndarray], Prediction]
     coordinates: dict[str, np.ndarray] = field(default_factory=dict)
+    #: The names of the dimensions of one outcome, where they have names.
+    event_dims: tuple[str, ...] = ()
     #: How the numbers were computed, for further calls on ``some``.
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -72,13 +74,13 @@ def decompose_file(
     "-uncertainty" added. ``progress(done, total)`` is called now and then. Errors leave no file.
 
     >>> import kuq, numpy as np, tempfile, pathlib
-    >>> from kuq.files.decompose import decompose_file
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = pathlib.Path(folder.name, "p.npz")
-    >>> np.savez(path, mean=[[0.0], [2.0]], std=[[1.0], [1.0]])
-    >>> result = decompose_file(path, kuq.SquaredError())
-    >>> float(np.load(result.out)["epistemic"][0])
-    4.0
+    >>> from kuq.files import decompose_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "p.npz")
+    ...     np.savez(path, mean=[[0.0], [2.0]], std=[[1.0], [1.0]])
+    ...     result = decompose_file(path, kuq.SquaredError())
+    >>> result.out.name, result.uncertainty.epistemic.tolist()
+    ('p-uncertainty.npz', [4.0])
     """
     layout = Layout() if layout is None else layout
     suffix = _suffix(path)

@@ -49,7 +49,10 @@ def read_result(
         method=str(about["method"]),
         units="dimensionless" if about["units"] == "1" else str(about["units"]),
     )
+    known = next(iter(call.operands[0].variables.values())).coords
+    inside = [dim for dim in layout.event if dim in known]
     coordinates = {dim: _readable(some[dim].values) for dim in dims if dim in some.coords}
+    coordinates |= {dim: _readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
     looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1)
     return DecomposedFile(
@@ -61,6 +64,7 @@ def read_result(
         labels=tuple(_label(v) for v in coordinates.get(first, ())) if first else (),
         some=looked_at,
         coordinates=coordinates,
+        event_dims=layout.event,
         options=options,
     )
 
@@ -83,7 +87,8 @@ def _readable(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "fiu":
         return values
     if values.dtype.kind == "M":
-        return np.datetime_as_string(values, unit="m")
+        whole_days = bool(np.all(values == values.astype("datetime64[D]")))
+        return np.datetime_as_string(values, unit="D" if whole_days else "m")
     return values.astype(str)
 
 
@@ -119,7 +124,7 @@ class _Some:
         operand = self.call.operands[0]
         core = operand.core
         with opened(self.path) as dataset:
-            data, _ = prediction_in(dataset, self.layout)
+            data, _, squared = prediction_in(dataset, self.layout)
             if self.first is not None:
                 data = data.isel({self.first: places * self.step})
             variables = {
@@ -137,11 +142,11 @@ class _Some:
             thin = {d: slice(None, None, step) for d, step in steps.items()}
             order = ([self.first] if self.first is not None else []) + batch
             arrays = []
-            for variable, dims in zip(variables.values(), core, strict=True):
+            for (name, variable), dims in zip(variables.items(), core, strict=True):
                 part = variable.isel({d: s for d, s in thin.items() if d in variable.dims})
                 missing = [d for d in order if d not in part.dims]
                 part = part.expand_dims(missing).transpose(*order, *dims)
-                arrays.append(part.values)
+                arrays.append(part.values**0.5 if squared and name == "scale" else part.values)
         shapes = [a.shape[: len(order)] for a in arrays]
         block = Block(operand.layout, tuple(operand.variables), core)
         return block.prediction(tuple(arrays), np.broadcast_shapes(*shapes))[0]

@@ -52,12 +52,13 @@ def decompose_grid(
         "max_memory": _SCRATCH,
     }
     with opened(path) as dataset:
-        data, weights = prediction_in(dataset, layout)
+        data, weights, squared = prediction_in(dataset, layout)
         if weights is not None:
             settings["member_weights"] = weights
         event = tuple(layout.event)
         dims = with_members(data, Dimensions(layout.member or AUTO, layout.sample or AUTO, event))
         data = _in_pieces(data, *layout_of(data, dims, layout.nan_policy))
+        data = with_scales(data, squared)
         call = prepared([data], score, dims, None, settings)
         u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
         u = u.assign_coords({name: data.coords[name] for name in u.coords})  # with attributes
@@ -83,24 +84,29 @@ def opened(path: Path) -> Any:
         raise ParameterError(f"{path} cannot be read as a grid: {text}") from None
 
 
-def prediction_in(dataset: xr.Dataset, layout: Layout) -> tuple[Any, np.ndarray | None]:
-    """A DataArray of draws or points, or a Dataset of parameters by kuq's names; weights."""
+def prediction_in(dataset: xr.Dataset, layout: Layout) -> tuple[Any, np.ndarray | None, bool]:
+    """A DataArray of draws or points, or a Dataset of parameters by kuq's names; weights.
+
+    The last says whether what serves as a scale is a variance. Nothing large is read.
+    """
     import xarray as xr
 
     names = [str(name) for name in dataset.data_vars]
     if len(names) == 1 and not layout.names.given():
-        return dataset[names[0]], None
+        return dataset[names[0]], None, False
     law, roles = find_law(names, layout.names)
     weights = roles.pop("weights", None)
     numbers = None if weights is None else np.asarray(dataset[weights].values, dtype=float)
     if law in ("samples", "points"):
-        return dataset[roles[law]], numbers
-    found = {}
-    for role, name in roles.items():
-        variable = dataset[name]
-        squared = is_variance(role, name)
-        found["weights" if role == "mixture" else role] = (variable**0.5) if squared else variable
-    return xr.Dataset(found, attrs=dataset.attrs), numbers
+        return dataset[roles[law]], numbers, False
+    found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
+    squared = is_variance("scale", roles.get("scale", ""))
+    return xr.Dataset(found, attrs=dataset.attrs), numbers, squared
+
+
+def with_scales(data: Any, squared: bool) -> Any:
+    """The data with a standard deviation in place of a variance, once it is cut into pieces."""
+    return data.assign(scale=data["scale"] ** 0.5) if squared else data
 
 
 def _in_pieces(data: Any, names: NamedLayout, variables: dict[str, xr.DataArray]) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 from kuq.errors import ParameterError
 
@@ -55,13 +57,8 @@ class Names:
         return {role: name for role, name in vars(self).items() if name is not None}
 
 
-def find_law(
-    available: Iterable[str], names: Names, places: Mapping[str, str] | None = None
-) -> tuple[str, dict[str, str]]:
-    """The law that a file holds, and its parameters: role to name.
-
-    ``places`` says of what the names are, for errors.
-    """
+def find_law(available: Iterable[str], names: Names) -> tuple[str, dict[str, str]]:
+    """The law that a file holds, and its parameters: role to name."""
     available = list(available)
     roles = _given(available, names)
     explicit = {role for role in roles if role != "weights"}
@@ -92,6 +89,15 @@ def find_law(
 def is_variance(role: str, name: str) -> bool:
     """Whether what serves as a scale is a variance."""
     return role == "scale" and name.lower() in ALIASES["variance"]
+
+
+def as_parameter(role: str, name: str, values: np.ndarray) -> np.ndarray:
+    """The values of a parameter; a variance that serves as a scale becomes one."""
+    if not is_variance(role, name):
+        return values
+    if np.any(values < 0):
+        raise ParameterError(f"{name!r} is a variance and must not be negative")
+    return np.asarray(np.sqrt(values))
 
 
 def _given(available: list[str], names: Names) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kuq.errors import ParameterError, ShapeError
-from kuq.files.roles import ALIASES, DRAWS, MEMBERS, Names, find_law, is_variance
+from kuq.files.roles import ALIASES, DRAWS, MEMBERS, Names, as_parameter, find_law
 from kuq.files.stored import StoredPrediction
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _wide(table: pd.DataFrame, wide: _Wide, nan_policy: str) -> StoredPrediction
     for role, columns in chosen.items():
         values = _numbers(table, [columns[place] for place in places[0]])
         values = _with_draws(values, places[0], members) if law == "samples" else values.T
-        arrays[role] = _scale(values) if is_variance(role, roles[role]) else values
+        arrays[role] = as_parameter(role, roles[role], values)
     used = {column for columns in chosen.values() for column in columns.values()}
     keys = table[[c for c in table.columns if c not in used]]
     return _stored(law, arrays, table, keys, nan_policy)
@@ -186,12 +186,6 @@ def _with_draws(
         raise ShapeError(f"every member needs the same number of draws, got {counts}")
     shaped = values.reshape(len(values), len(members), -1)
     return np.moveaxis(shaped, 1, 0)
-
-
-def _scale(variance: np.ndarray) -> np.ndarray:
-    if np.any(variance < 0):
-        raise ParameterError("a variance must not be negative")
-    return np.asarray(np.sqrt(variance))
 
 
 # Long tables.
@@ -226,7 +220,7 @@ def _long(
         seen[axes] = True
         if not seen.all():
             raise ShapeError(f"some rows appear twice and others are missing, by {_listed(order)}")
-        arrays[role] = _scale(filled) if is_variance(role, name) else filled
+        arrays[role] = as_parameter(role, name, filled)
     weights = arrays.pop("weights", None)
     if weights is not None:
         weights = _member_weights(weights)

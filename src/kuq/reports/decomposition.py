@@ -150,7 +150,10 @@ def _least_known(result: DecomposedFile) -> Iterator[str]:
     bars = bars and all(bool(np.all(v.ravel()[order] >= -0.02 * largest)) for v in parts.values())
     heading = escape(", ".join(result.dims[: parts["total"].ndim]))
     yield "<h2>The inputs that the model knows least about</h2>"
-    key = "<span class='key aleatoric'></span>aleatoric<span class='key epistemic'></span>epistemic"
+    key = "".join(
+        f"<span class='keys'><span class='key {part}'></span>{part}</span> "
+        for part in ("aleatoric", "epistemic")
+    )
     yield (
         "<p>Sorted by epistemic uncertainty: where the members disagree most. These are the inputs "
         f"to look at, or to label, first.{escape(over)}{key if bars else ''}</p>"
@@ -205,7 +208,7 @@ def _looked_at(result: DecomposedFile) -> np.ndarray:
 def _maps(result: DecomposedFile) -> Iterator[str]:
     u = result.uncertainty
     grids = {part: np.asarray(u[part], dtype=float) for part in ("aleatoric", "epistemic")}
-    where = "Mean over all other axes."
+    where, names = _axes_of_maps(result.dims), result.dims
     if min(grids["epistemic"].shape[-2:], default=0) < 4 or grids["epistemic"].ndim < 2:
         some = result.some(_looked_at(result))
         if len(some.event_shape) != 2 or min(some.event_shape) < 4:
@@ -213,6 +216,7 @@ def _maps(result: DecomposedFile) -> Iterator[str]:
         kernel = Marginal(_base(u.score), reduce=None)
         of_cells = decompose(some, kernel, **result.options)
         grids = {part: np.asarray(of_cells[part], dtype=float) for part in grids}
+        names = result.event_dims or ("rows", "columns")
         where = f"Cell by cell under {kernel!r}, mean over {len(_looked_at(result))} inputs."
     yield "<h2>Where on the grid</h2>"
     yield paragraph(where + " Light is high.")
@@ -220,9 +224,16 @@ def _maps(result: DecomposedFile) -> Iterator[str]:
     for part, values in grids.items():
         flat = values.reshape(-1, *values.shape[-2:])
         mean = np.ma.masked_invalid(flat).mean(axis=0).filled(np.nan)
-        mean = _thinned(_upright(result, mean))
+        mean = _thinned(_upright(result, names, mean))
         yield figure(figures.grid_map(mean, f"map of {part}", u.units), part.capitalize())
     yield "</div>"
+
+
+def _axes_of_maps(dims: tuple[str, ...]) -> str:
+    *others, rows, columns = ("", "", *dims)
+    others = [dim for dim in others if dim]
+    mean = f"Mean over {', '.join(others)}. " if others else ""
+    return f"{mean}Rows are {rows}, columns {columns}."
 
 
 def _base(score: object) -> Kernel:
@@ -234,9 +245,9 @@ def _base(score: object) -> Kernel:
     return base
 
 
-def _upright(result: DecomposedFile, grid: np.ndarray) -> np.ndarray:
+def _upright(result: DecomposedFile, names: tuple[str, ...], grid: np.ndarray) -> np.ndarray:
     """North is up where the rows are latitudes."""
-    rows = result.dims[-2] if len(result.dims) >= 2 else ""
+    rows = names[-2]
     places = result.coordinates.get(rows)
     rising = places is not None and places.size > 1 and places[-1] > places[0]
     return grid[::-1] if rising and rows.lower().startswith("lat") else grid

@@ -17,7 +17,9 @@ def forest_ensemble(
     scalar and for vector targets, with the data that they were fitted on (which is checked). A
     leaf holds the targets of the rows in the tree's bootstrap sample, as often as they were drawn,
     so that its mean is the tree's prediction. Leaves of one target know no noise: grow trees with
-    ``min_samples_leaf`` of 5 or more, and pass ``unbiased="members"`` to take leaves as they are.
+    ``min_samples_leaf`` of 5 or more. Pass ``unbiased="members"`` to measures, which takes leaves
+    as they are: trees share training rows, so their targets are no independent draws. For many
+    rows ``UncertaintyRegressor.from_fitted(...).predict_uncertainty`` is faster.
 
     >>> import kuq, numpy as np
     >>> from sklearn.ensemble import RandomForestRegressor

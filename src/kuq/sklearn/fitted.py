@@ -29,16 +29,15 @@ _MEAN_CRITERIA = ("squared_error", "friedman_mse", "poisson")
 _NOISE = ("normal", "residuals")
 
 
-def members_of(
-    fitted: Any, X_train: Any, y_train: Any, noise: str = "normal", sample_weight: Any = None
-) -> Members:
+def members_of(fitted: Any, X_train: Any, y_train: Any, noise: str) -> Members:
     """The members of a fitted ensemble by what they can say about noise.
 
     Trees have leaves, Gaussian processes and the like a standard deviation, and all others the
     residuals of training rows that they have not seen.
     """
+    _check_noise(noise)
     if isinstance(fitted, FORESTS) or _is_bagged(fitted, DecisionTreeRegressor):
-        return tree_members(fitted, X_train, y_train, sample_weight)
+        return tree_members(fitted, X_train, y_train)
     if isinstance(fitted, VotingRegressor) or (
         isinstance(fitted, BaggingRegressor) and all(map(gives_deviations, fitted.estimators_))
     ):
@@ -46,7 +45,7 @@ def members_of(
     return residual_members(fitted, X_train, y_train, noise)
 
 
-def tree_members(fitted: Any, X_train: Any, y_train: Any, sample_weight: Any) -> TreeMembers:
+def tree_members(fitted: Any, X_train: Any, y_train: Any, sample_weight: Any = None) -> TreeMembers:
     """The trees of a forest, or of bagged trees, with the targets in their leaves."""
     check_is_fitted(fitted)
     if not isinstance(fitted, FORESTS) and not _is_bagged(fitted, DecisionTreeRegressor):
@@ -93,8 +92,7 @@ def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
 
 def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> ResidualMembers:
     """The regressors of a BaggingRegressor, with noise from the rows outside their bags."""
-    if noise not in _NOISE:
-        raise kuq.ParameterError(f"noise must be one of {_NOISE}, got {noise!r}")
+    _check_noise(noise)
     if not isinstance(fitted, BaggingRegressor):
         raise kuq.ParameterError(
             "noise from out-of-bag residuals needs a fitted BaggingRegressor, got "
@@ -110,6 +108,11 @@ def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> Res
         )
     residuals = out_of_bag_residuals(found, fitted.estimators_samples_, targets)
     return ResidualMembers(predict, residuals, len(fitted.estimators_), noise == "normal")
+
+
+def _check_noise(noise: str) -> None:
+    if noise not in _NOISE:
+        raise kuq.ParameterError(f"noise must be one of {_NOISE}, got {noise!r}")
 
 
 def _is_bagged(fitted: Any, kind: type) -> bool:

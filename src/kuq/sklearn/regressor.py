@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
 from sklearn.metrics import r2_score
@@ -158,7 +159,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         if self.estimator_ is self.estimator:  # fitted elsewhere, perhaps on a table with names
-            return X if hasattr(X, "iloc") else np.asarray(X)
+            return X if hasattr(X, "iloc") or issparse(X) else np.asarray(X)
         return validate_data(self, X, reset=False, ensure_all_finite=self._finite())
 
     def _finite(self) -> bool | str:
