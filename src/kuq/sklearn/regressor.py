@@ -26,8 +26,9 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     ``return_std``, or any other regressor, of which ``n_members`` are bagged; by default a
     RandomForestRegressor with ``min_samples_leaf=5``. Members know about noise from their leaves
     (trees), from their standard deviations (``return_std``), or from out-of-bag residuals
-    (``noise``: "normal" or "residuals"). ``score`` is the kuq score of ``predict_uncertainty``,
-    by default ``CRPS()``; as a method, ``score(X, y)`` is R² as in every regressor.
+    (``noise``: "normal" or "residuals"); leaves of one target know of none. ``score`` is the kuq
+    score of ``predict_uncertainty``, by default ``CRPS()``; as a method, ``score(X, y)`` is R² as
+    in every regressor.
 
     >>> import kuq, numpy as np
     >>> X = np.linspace(0.0, 1.0, 60)[:, None]
