@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from benchmarks import goals
 
+#: What kuq itself is called among the contestants.
+FORMS = ("generic", "default", "eager", "compiled")
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -50,9 +53,9 @@ class Check:
 
 def comparisons(results: dict) -> list[Comparison]:
     found = []
-    for workload in results["workloads"] + results["gradients"]:
+    for workload in results["workloads"] + results["gradients"] + results.get("training", []):
         contestants = workload["contestants"]
-        forms = [name for name in ("generic", "default") if name in contestants]
+        forms = [name for name in FORMS if name in contestants]
         for peer in contestants:
             if peer not in forms:
                 found += [_compare(workload, form, peer) for form in forms]
@@ -72,7 +75,7 @@ def _compare(workload: dict, form: str, peer: str) -> Comparison:
         wall_ratio=theirs["wall_ms"] / ours["wall_ms"],
         # Less than a page counts as a page of 4 KiB: a call may fit into what is already there.
         memory_ratio=theirs["peak_mib"] / max(ours["peak_mib"], 2**-8),
-        goal=getattr(goals.RATIOS[pair], form) if pair in goals.RATIOS else None,
+        goal=goals.goal(pair, form),
         ours=ours,
         theirs=theirs,
         scaled=theirs["rows"] < workload["rows"],

@@ -38,6 +38,27 @@ RATIOS: dict[tuple[str, str], Ratio] = {
 }
 
 
+class Steps(NamedTuple):
+    """The same for training: as it is, and with ``compile=True``."""
+
+    eager: float | None
+    compiled: float | None = None
+
+
+#: (case of training, peer) -> ratios.
+TRAINING: dict[tuple[str, str], Steps] = {
+    ("train-mlp", "one by one"): Steps(6, 15),
+    ("train-fno", "one by one"): Steps(1),
+    ("loss-mixture", "plain torch, float32"): Steps(1),
+    ("loss-energy", "plain torch, float32"): Steps(1),
+}
+
+
+def goal(pair: tuple[str, str], form: str) -> float | None:
+    """The ratio that kuq in one form is to reach against a peer, if there is one."""
+    return getattr(TRAINING.get(pair) or RATIOS.get(pair), form, None)
+
+
 #: (workload, peer) -> how many times less peak memory kuq is to need.
 MEMORY_RATIOS: dict[tuple[str, str], Ratio] = {("W1", "authors"): Ratio(20, 100)}
 

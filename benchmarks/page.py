@@ -36,6 +36,13 @@ PEERS = {
     "plain torch": "the loss written out in torch",
 }
 
+#: Those of training.
+TRAINING_PEERS = {
+    "one by one": "the same networks in plain torch, one member after the other",
+    "plain torch, float32": "the loss written out in torch, over all pairs",
+    "cdist, float32": "the loss by `torch.cdist`",
+}
+
 METHOD = """\
 ## How it is measured
 
@@ -156,7 +163,8 @@ def emphasised(verdict: str) -> str:
 
 def workload_table(results: dict) -> str:
     rows = [(w["key"], w["title"], str(w["rows"])) for w in results["workloads"]]
-    rows += [(w["key"], w["title"], str(w["rows"])) for w in results["gradients"]]
+    others = results["gradients"] + results.get("training", [])
+    rows += [(w["key"], w["title"], str(w["rows"])) for w in others]
     return markdown(("workload", "what is computed", "rows"), rows, left=2)
 
 
@@ -214,7 +222,8 @@ def missed_list(results: dict) -> str:
 def rendered(results: dict) -> str:
     """docs/benchmarks.md."""
     machine, versions = results["machine"], results["versions"]
-    peers = "\n".join(f"- **{name}**: {text}" for name, text in PEERS.items())
+    known = PEERS | (TRAINING_PEERS if results.get("training") else {})
+    peers = "\n".join(f"- **{name}**: {text}" for name, text in known.items())
     sections = [
         "# Benchmarks",
         "How fast, how accurate and how large kuq is beside what one would write without it. "

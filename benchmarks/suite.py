@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import kuq
-from benchmarks import fresh, gradients, growth, problems
+from benchmarks import fresh, gradients, growth, problems, training
 from benchmarks.measure import MIB, alternate, peak_memory, relative_error
 from benchmarks.workloads import WORKLOADS, Workload, of_normals
 
@@ -152,6 +152,7 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         "versions": versions(),
         "workloads": [],
         "gradients": [],
+        "training": [],
         "limits": {},
         "threads": [],
         "growth": [],
@@ -168,6 +169,10 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         if only in case.key:
             log(f"{case.key}: {case.title}")
             results["gradients"].append(run_gradient(case, quick, repeats))
+    for case in training.CASES:
+        if only in case.key:
+            log(f"{case.key}: {case.title}")
+            results["training"].append(training.run_training(case, quick, repeats))
     if not only:
         log("a million outcomes, a thousand members")
         results["limits"] |= run_large(quick)

@@ -25,6 +25,7 @@ from benchmarks import (
     reference,
     suite,
     table,
+    training,
 )
 from benchmarks.workloads import (
     WORKLOADS,
@@ -143,6 +144,30 @@ def test_gradients_agree(case):
         agree(ours, gradients.value_and_gradient(loss, leaves), 1e-11)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in training.CASES if case.compares], ids=lambda case: case.key
+)
+def test_losses_of_heads_agree(case):
+    results = {name: call() for name, call in case.build(True).items()}
+    ours = results.pop("eager")
+    for theirs in results.values():
+        agree(ours, theirs, 1e-4)
+
+
+@pytest.mark.parametrize("case", training.CASES[:2], ids=lambda case: case.key)
+def test_both_sides_train_the_same_problem(case):
+    """After some epochs the losses of kuq and of plain torch have come down alike."""
+    calls = case.build(True)
+    batches = {"train-mlp": 10, "train-fno": 2}[case.key]
+    points = {"train-mlp": 1, "train-fno": 64}[case.key]
+    history = []
+    for _ in range(15):
+        ours = np.mean(calls["eager"]()) / points - math.log(2 * math.pi) / 2
+        history.append((ours, np.mean(calls["one by one"]()) / batches))
+    assert ours == pytest.approx(history[-1][1], abs=0.25)
+    assert all(last < first - 0.05 for first, last in zip(history[0], history[-1], strict=True))
+
+
 # --- measuring -----------------------------------------------------------------------------------
 
 
@@ -229,6 +254,7 @@ def results():
         "versions": {"python": "3"},
         "workloads": [renamed(row, workload) for workload in WORKLOADS],
         "gradients": [renamed(gradient, case) for case in gradients.CASES],
+        "training": [training.run_training(training.CASES[2], True, 1)],
         "limits": dict.fromkeys(goals.LIMITS, 0.0),
         "threads": [thread],
         "growth": [{**line, "exponent": 1.0, "expected": 1}],
@@ -303,6 +329,13 @@ def test_exponents_have_three_verdicts():
 def test_goals_belong_to_workloads():
     known = {(w.key, peer) for w in WORKLOADS for peer in w.peers}
     known |= {(case.key, peer) for case in gradients.CASES for peer in case.peers}
+    trained = {
+        (case.key, peer)
+        for case in training.CASES
+        for peer in set(case.build(True)) - set(findings.FORMS)
+    }
+    assert set(goals.TRAINING) <= trained
+    assert {peer for _, peer in trained} == set(page.TRAINING_PEERS)
     assert set(goals.RATIOS) | set(goals.MEMORY_RATIOS) | set(page.README_ROWS) <= known
     assert set(goals.ERRORS) == {w.key for w in WORKLOADS}
     assert {peer for _, peer in known} == set(page.PEERS)
@@ -324,6 +357,8 @@ def test_stored_results_are_those_of_a_full_run():
     assert stored["repeats"] >= 5
     assert [w["key"] for w in stored["workloads"]] == [w.key for w in WORKLOADS]
     assert [c["key"] for c in stored["gradients"]] == [c.key for c in gradients.CASES]
+    keys = [case.key for case in training.CASES]
+    assert [c["key"] for c in stored.get("training", [])] in ([], keys)
     assert len(stored["growth"]) == len(growth.SERIES)
     assert set(goals.LIMITS) <= set(stored["limits"])
 

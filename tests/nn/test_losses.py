@@ -111,8 +111,9 @@ def test_energy_of_equal_draws_has_a_gradient():
     assert torch.isfinite(values.grad).all()
 
 
-def test_low_rank_by_dense_matrices():
-    loc, factor = numbers(M, B, D), numbers(M, B, D, R, seed=1)
+@pytest.mark.parametrize("rank", [R, D, D + 2])
+def test_low_rank_by_dense_matrices(rank):
+    loc, factor = numbers(M, B, D), numbers(M, B, D, rank, seed=1)
     diag, y = numbers(M, B, D, seed=2, positive=True), numbers(M, B, D, seed=3)
     width = 2.5
     covariance = factor @ factor.mT + torch.diag_embed(diag)

@@ -232,6 +232,11 @@ BAD = {
     "backbone type": ({"backbone": 3}, lambda x, y: (x, y), "backbone must be a name"),
     "activation": ({"activation": "sin"}, lambda x, y: (x, y), "activation must be one of"),
     "sizes": ({"hidden_sizes": ()}, lambda x, y: (x, y), "hidden_sizes must be"),
+    "sizes of another": (
+        {"backbone": SMALL_FNO, "hidden_sizes": (9,)},
+        lambda x, y: (x, y),
+        'belong to backbone="mlp"',
+    ),
     "seed": ({"seed": -1}, lambda x, y: (x, y), "seed must be an integer"),
     "fraction": ({"validation_fraction": 1.0}, lambda x, y: (x, y), "validation_fraction must"),
     "loss": ({"loss": "crps"}, lambda x, y: (x, y), "loss must be a kuq score"),

@@ -119,26 +119,40 @@ def low_rank_gaussian(
 
 
 def _gaussian_overlap(gap: Tensor | None, factor: Tensor, diag: Tensor, bandwidth: float) -> Tensor:
-    """E exp(−‖Z‖²/γ²) of Z ~ N(gap, factor factorᵀ + diag), by matrices of the rank's size.
+    """E exp(−‖Z‖²/γ²) of Z ~ N(gap, factor factorᵀ + diag), by matrices of size d or the rank.
 
     With S = I + 2/γ² covariance: exp(−gapᵀ S⁻¹ gap / γ²) / √det S.
     """
     share = 2 / bandwidth**2
     inner = 1 + share * diag
-    scaled = math.sqrt(share) * factor / inner[..., None]
-    rank = factor.shape[-1]
+    scaled = math.sqrt(share) * factor
+    d, rank = factor.shape[-2:]
+    if d <= rank:
+        root = _root(torch.diag_embed(inner) + scaled @ scaled.mT)
+        log_det = 2 * _log_diagonal(root)
+        if gap is None:
+            return torch.exp(-0.5 * log_det)
+        solved = torch.linalg.solve_triangular(root, gap[..., None], upper=False)
+        return torch.exp(-solved.square().sum((-1, -2)) / bandwidth**2 - 0.5 * log_det)
+    divided = scaled / inner[..., None]
     eye = torch.eye(rank, dtype=factor.dtype, device=factor.device)
-    capacitance = eye + math.sqrt(share) * factor.mT @ scaled
-    root = torch.linalg.cholesky(capacitance)
-    log_det = torch.log(inner).sum(-1) + 2 * torch.log(torch.diagonal(root, dim1=-2, dim2=-1)).sum(
-        -1
-    )
+    root = _root(eye + scaled.mT @ divided)
+    log_det = torch.log(inner).sum(-1) + 2 * _log_diagonal(root)
     if gap is None:
         return torch.exp(-0.5 * log_det)
-    along = scaled.mT @ gap[..., None]
-    solved = torch.linalg.solve_triangular(root, along, upper=False)
+    solved = torch.linalg.solve_triangular(root, divided.mT @ gap[..., None], upper=False)
     form = (gap.square() / inner).sum(-1) - solved.square().sum((-1, -2))
     return torch.exp(-form / bandwidth**2 - 0.5 * log_det)
+
+
+def _root(matrix: Tensor) -> Tensor:
+    """The Cholesky factor of matrices that are at least the identity; no look at the result."""
+    root: Tensor = torch.linalg.cholesky_ex(matrix).L
+    return root
+
+
+def _log_diagonal(root: Tensor) -> Tensor:
+    return torch.log(torch.diagonal(root, dim1=-2, dim2=-1)).sum(-1)
 
 
 def evidential_loss(

@@ -44,6 +44,11 @@ def head_of(representation: str, settings: dict[str, Any]) -> tuple[type[Head], 
 
 def backbone_of(backbone: Any, hidden_sizes: Sequence[int], activation: str) -> Backbone:
     """A backbone from its name, a description, a torch module or a function that makes one."""
+    if backbone != "mlp" and (tuple(hidden_sizes), activation) != (MLP.hidden_sizes, "gelu"):
+        raise ParameterError(
+            'hidden_sizes and activation belong to backbone="mlp"; give other backbones what they '
+            "need as a description such as kuq.nn.FNO(channels=32)"
+        )
     if isinstance(backbone, Backbone):
         return backbone
     if isinstance(backbone, str):
