@@ -31,7 +31,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
-suppress_warnings = ["toc.empty_glob"]  # results are added by runs of the experiments
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 KINDS = ("python", "sh", "text", "toml")
 #: Commands that take long, or need data or results of other commands: read, and not run.
-LONG = ("--preset", "--scheduler", "--data-dir", "experiments/", "runs/", "data fetch")
+LONG = ("--preset", "--scheduler", "--data-dir", "experiments/*", "runs/quick", "data fetch")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ def blocks(page: Path) -> list[Block]:
 
 def run(page: Path) -> Iterator[tuple[Block, str]]:
     """Run a page in the current folder; yields every block with what it printed."""
+    Path("experiments").symlink_to(ROOT / "experiments")
     names: dict[str, object] = {"__name__": "page"}
     os.environ.setdefault("MPLBACKEND", "agg")
     for block in blocks(page):
