@@ -46,8 +46,16 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_search_summary = False  # excerpts would be fetched, which a browser refuses for files
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#a84300", "color-brand-content": "#0062a3"},
-    "dark_css_variables": {"color-brand-primary": "#ff9d57", "color-brand-content": "#6cb8f0"},
+    "light_css_variables": {
+        "color-brand-primary": "#a84300",
+        "color-brand-content": "#0062a3",
+        "kuq-code": "#f5f6f8",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#ff9d57",
+        "color-brand-content": "#6cb8f0",
+        "kuq-code": "#23262a",
+    },
     "top_of_page_buttons": [],
 }
 copybutton_exclude = ".linenos, .gp, .go"
