@@ -1,6 +1,7 @@
 """Experiment files: what they may hold, what they say when wrong, and a user's own."""
 
 import dataclasses
+import inspect
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import kuq
-from kuq.bench import Store, read_experiment, run
+from kuq.bench import Store, known_names, read_experiment, run
 from kuq.bench.procedure import procedure_of
 from kuq.cli import main
 from kuq.errors import ParameterError
@@ -90,6 +91,47 @@ def test_mistakes_are_named_with_their_place(tmp_path, before, after, message):
     with pytest.raises(ParameterError, match=message) as caught:
         read_experiment(path, "quick")
     assert str(path) in str(caught.value)
+
+
+LEARNING = """
+experiment = "learning"
+procedure = "selective_prediction"
+
+[grid.a]
+datasets = ["yacht"]
+representations = ["normal"]
+seeds = [0]
+scores = ["crps"]
+
+[grid.a.model]
+max_epochs = 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"yacht"', '"yaht"', r"\[grid.a\] names the data set 'yaht', which is not known"),
+        ('"normal"', '"gauss"', "names the representation 'gauss', .* normal, evidential"),
+        ('"crps"', '"crsp"', "names the score 'crsp', .* log, squared, crps, energy, gaussian"),
+        ("max_epochs", "epochs", r"'model' of \[grid.a\] has no key 'epochs'; it may have: activ"),
+    ],
+)
+def test_names_are_checked_before_anything_runs(tmp_path, before, after, message):
+    read_experiment(written(tmp_path, LEARNING))
+    with pytest.raises(ParameterError, match=message):
+        read_experiment(written(tmp_path, LEARNING.replace(before, after)))
+
+
+def test_the_known_names_are_those_of_the_models():
+    nn = pytest.importorskip("kuq.nn")
+    keys = set(inspect.signature(nn.Regressor).parameters)
+    # What a cell sets itself, and what belongs to one machine or needs an object.
+    own = {"representation", "seed", "loss", "progress", "checkpoint", "checkpoint_every"}
+    assert set(known_names.MODEL_KEYS) == keys - own
+    for name in known_names.REPRESENTATIONS:
+        x = np.linspace(-1.0, 1.0, 20)[:, None]
+        nn.Regressor(name, n_members=1, n_samples=2, max_epochs=1).fit(x, np.hstack([x, x]))
 
 
 def test_code_that_is_not_there_is_named(tmp_path):

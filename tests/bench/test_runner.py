@@ -12,6 +12,7 @@ from kuq.bench import Procedure, Store, StoreError, arrays, read_experiment, run
 from kuq.bench.lock import locked
 from kuq.bench.progress import Progress
 from kuq.cli import main
+from kuq.errors import ParameterError
 
 
 def results(folder):
@@ -160,7 +161,6 @@ class Terminal(io.StringIO):
 
 
 def test_progress_of_the_whole_and_of_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "_INTERVAL", 0.0)
     experiment = read_experiment(write_experiment(tmp_path))
     cells = list(experiment.cells())
     stream, seen = Terminal(), []
@@ -169,6 +169,7 @@ def test_progress_of_the_whole_and_of_cells(tmp_path, monkeypatch):
 
     def predict(cell, context):
         context.report("fits", 2 / 3)
+        context.report("fits", 0.9)  # too soon to be worth a note
         progress.running([cell], tmp_path)
         seen.append(stream.getvalue().split("\r")[-1])
         return {}
@@ -178,8 +179,8 @@ def test_progress_of_the_whole_and_of_cells(tmp_path, monkeypatch):
     for cell in cells[1:3]:
         progress.cell(worker.run_cell(worker.Task(cell, tmp_path, None, {})))
     assert stream.getvalue().startswith("4 cells, 1 of them done before\n")
-    assert seen[0].endswith("1/4 done | lines/bb/normal/0 fits 67%")
-    assert re.search(r"\n2/4 done, about .* left \| lines/a/normal/1 fits 67%$", seen[1])
+    assert seen[0].endswith("1/4 done | lines/bb/normal/0 fits 67% (0.0 s)")
+    assert re.search(r"\n2/4 done, about .* left \| lines/a/normal/1 fits 67% \(0.0 s\)$", seen[1])
     assert "[2/4] tiny/lines/bb/normal/0: done in " in stream.getvalue()
     assert list((tmp_path / "progress").iterdir()) == []
 
@@ -192,6 +193,12 @@ def test_without_a_terminal_progress_is_a_line_per_cell(tmp_path):
     assert first == "2 cells"
     assert re.fullmatch(r"\[1/2\] tiny/lines/a/normal/0: done in .* s", second)
     assert third.startswith("[2/2] tiny/lines/bb/normal/0: FAILED: RuntimeError: the moon")
+
+
+def test_two_experiments_of_one_name_are_refused(tmp_path):
+    experiment = read_experiment(write_experiment(tmp_path))
+    with pytest.raises(ParameterError, match="need different names"):
+        run([experiment, experiment], tmp_path / "run", jobs=0)
 
 
 def test_wrong_usage_has_its_own_exit_code(tmp_path, capsys):

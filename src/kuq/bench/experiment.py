@@ -11,7 +11,8 @@ from typing import Any, final
 
 from kuq.bench.cell import Cell
 from kuq.bench.entry import Entry
-from kuq.bench.procedure import find_procedure
+from kuq.bench.known_names import check_learners, check_scores
+from kuq.bench.procedure import Procedure, find_procedure
 from kuq.bench.settings import from_table, refuse_unknown
 from kuq.errors import KuqError, ParameterError
 
@@ -145,7 +146,7 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
         known = ", ".join(sorted({PAPER, *presets}))
         raise ParameterError(f"there is no preset {preset!r}; there are: {known}")
     entries = _entries(file, folder)
-    options = find_procedure(file.procedure, entries).options
+    procedure = find_procedure(file.procedure, entries)
     # All presets are checked, so that a mistake shows before the day when one is needed.
     grids, deviations = {}, {}
     for name, changes in {PAPER: _Preset(), **presets}.items():
@@ -155,7 +156,7 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
             grid: _merged(part, changes.grid.get(grid, {})) for grid, part in file.grid.items()
         }
         place = "" if name == PAPER else f" at the preset {name!r}"
-        grids[name] = _grids(_with_likes(merged), options, place)
+        grids[name] = _grids(_with_likes(merged), procedure, entries, place)
         deviations[name] = tuple(_differences(file.grid, merged, changes.reasons, name))
     remarks = tuple(Deviation("", "", "", text) for text in file.remarks)
     return Experiment(
@@ -192,7 +193,9 @@ def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _grids(tables: Mapping[str, Any], options: type[Any] | None, place: str) -> dict[str, Grid]:
+def _grids(
+    tables: Mapping[str, Any], procedure: Procedure, entries: Mapping[str, Entry], place: str
+) -> dict[str, Grid]:
     """The grids of a preset, each with every key checked."""
     grids = {}
     for name, table in tables.items():
@@ -208,8 +211,13 @@ def _grids(tables: Mapping[str, Any], options: type[Any] | None, place: str) -> 
                 raise ParameterError(
                     f"{where} has model_for.{representation}, but no such representation"
                 )
-        if options is not None:
-            from_table(options, grid.evaluation, f"[grid.{name}.evaluation]{place}")
+        if procedure.options is not None:
+            from_table(procedure.options, grid.evaluation, f"[grid.{name}.evaluation]{place}")
+            check_scores(grid.scores, entries, where)
+        if procedure.learns:
+            check_learners(
+                grid.datasets, grid.representations, grid.model, grid.model_for, entries, where
+            )
         grids[name] = grid
     return grids
 

@@ -19,14 +19,18 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is an open transaction on a database of its own: SQLite brings locks that work on
     every system, and unlike a file with a process number it cannot outlive a killed process.
     """
-    connection = sqlite3.connect(folder / _LOCK, isolation_level=None, timeout=0.0)
+    try:
+        connection = sqlite3.connect(folder / _LOCK, isolation_level=None, timeout=0.0)
+    except sqlite3.Error as error:
+        raise StoreError(f"{folder} cannot be written: {error}") from error
     try:
         try:
             connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
+            if "locked" not in str(error):
+                raise StoreError(f"{folder} cannot be written: {error}") from error
             raise StoreError(
-                f"another kuq run works in {folder} ({error}); wait for it, or name another "
-                "folder by --out"
+                f"another kuq run works in {folder}; wait for it, or name another folder by --out"
             ) from error
         yield
     finally:

@@ -43,13 +43,15 @@ class Procedure:
     ``evaluate(cell, arrays, context)`` returns records, and never trains. ``depends_on(cell)``
     names what the predictions depend on, by default all settings: cells that agree in it, also
     those of different experiments, share their predictions. ``options`` is a frozen dataclass of
-    the keys that ``[grid.NAME.evaluation]`` may have, or None to leave them unchecked.
+    the keys that ``[grid.NAME.evaluation]`` may have, or None to leave them unchecked. Where
+    ``learns``, cells load data sets and train models by name, and a file's names are checked.
     """
 
     predict: Callable[[Cell, Context], Mapping[str, Any]]
     evaluate: Callable[[Cell, Mapping[str, Any], Context], Iterable[Record]]
     depends_on: Callable[[Cell], Mapping[str, Any]] = _everything
     options: type[Any] | None = None
+    learns: bool = False
 
     def training_digest(self, cell: Cell) -> str:
         """Equal for cells that share their predictions."""

@@ -27,6 +27,7 @@ class Progress:
         self._last = self._start
         self._total = self._ended = self._here = 0
         self._line = ""
+        self._seen: dict[str, float] = {}
 
     def begin(self, total: int, ended: int) -> None:
         """``total`` cells, of which ``ended`` were done before."""
@@ -48,11 +49,12 @@ class Progress:
 
     def running(self, cells: Iterable[Cell], run: Path) -> None:
         """Show the cells in flight, on a terminal at each call, else now and then."""
-        now = time.monotonic()
+        now, cells = time.monotonic(), list(cells)
+        self._seen = {cell.key: self._seen.get(cell.key, now) for cell in cells}
         if not self._live and now - self._last < _QUIET:
             return
         self._last = now
-        parts = [f"{cell.key.split('/', 1)[1]} {_note(run, cell)}" for cell in cells]
+        parts = [self._state(cell, run, now) for cell in cells]
         line = f"{self._ended}/{self._total} done{self._left(now)} | " + ", ".join(parts)
         if self._live:
             self._erase()
@@ -60,6 +62,11 @@ class Progress:
             self._write(self._line)
         else:
             self._write(f"{line}\n")
+
+    def _state(self, cell: Cell, run: Path, now: float) -> str:
+        """Name, what the cell last said of itself, and for how long it has run."""
+        name = cell.key.split("/", 1)[1]
+        return f"{name} {_note(run, cell)} ({_time(now - self._seen[cell.key])})"
 
     def say(self, text: str) -> None:
         """A line that stays."""

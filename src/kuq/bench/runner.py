@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,9 @@ def run(
     presets = sorted({experiment.preset for experiment in experiments})
     if len(presets) != 1:
         raise ParameterError(f"experiments of one run need one preset, got {presets}")
+    names = [experiment.name for experiment in experiments]
+    if len(set(names)) != len(names):
+        raise ParameterError(f"experiments of one run need different names, got {names}")
     if jobs is not None and jobs < 0:
         raise ParameterError(f"jobs must be at least 0, got {jobs}")
     progress = Progress() if progress is None else progress
@@ -117,7 +120,7 @@ def _work(
         lost: list[Cell] = []
         for future in ended:
             cell = flying.pop(future)
-            error = future.exception()
+            error = _error_of(future)
             if error is None:
                 result = future.result()
             elif isinstance(error, BrokenProcessPool) and slots > 1:
@@ -137,6 +140,13 @@ def _work(
             flying.clear()
         progress.running(flying.values(), run)
     return failed
+
+
+def _error_of(future: Future[CellResult]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError as error:  # a Dask scheduler that is gone
+        return error
 
 
 def _death(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from kuq.bench.records import Record
 #: Folders of a run.
 PREDICTIONS = "predictions"
 PROGRESS = "progress"
-#: Seconds between two notes of progress; more often would only wear the disk.
+#: Seconds between two notes on one stage; more often would only wear the disk.
 _INTERVAL = 0.5
 
 
@@ -139,13 +139,14 @@ class _Note:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._stage = ""
         self._last = -_INTERVAL
 
     def __call__(self, stage: str, fraction: float) -> None:
         now = time.monotonic()
-        if now - self._last < _INTERVAL:
+        if stage == self._stage and now - self._last < _INTERVAL:
             return
-        self._last = now
+        self._stage, self._last = stage, now
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_text(json.dumps({"stage": stage, "fraction": fraction}))

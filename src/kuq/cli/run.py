@@ -67,6 +67,9 @@ def run(options: argparse.Namespace) -> int:
     except KuqError as error:
         print(f"kuq: error: {error}", file=sys.stderr)
         return 1 if isinstance(error, WriteError) else 2
+    except OSError as error:
+        print(f"kuq: error: {error}; the same command goes on from here", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("kuq: stopped; the same command goes on from here", file=sys.stderr)
         return 1

@@ -110,4 +110,4 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
                 yield cell.record("mse", error, score=name, x=size)
 
 
-PROCEDURE = Procedure(predict, evaluate, options=Options)
+PROCEDURE = Procedure(predict, evaluate, options=Options, learns=True)

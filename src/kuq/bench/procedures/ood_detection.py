@@ -100,4 +100,4 @@ def _component_correlations(cell: Cell, outside: Prediction) -> Iterator[Record]
             yield cell.record("component_correlation", float(found.mean()), score=name)
 
 
-PROCEDURE = Procedure(predict, evaluate, depends_on, Options)
+PROCEDURE = Procedure(predict, evaluate, depends_on, Options, learns=True)

@@ -112,4 +112,4 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
                     )
 
 
-PROCEDURE = Procedure(predict, evaluate, depends_on, Options)
+PROCEDURE = Procedure(predict, evaluate, depends_on, Options, learns=True)

@@ -74,4 +74,4 @@ def _spread(count: int, points: int) -> list[int]:
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, points))})
 
 
-PROCEDURE = Procedure(predict, evaluate, depends_on, Options)
+PROCEDURE = Procedure(predict, evaluate, depends_on, Options, learns=True)

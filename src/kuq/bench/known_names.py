@@ -1,0 +1,81 @@
+"""Names in an experiment file that kuq resolves: checked when it is read, not when cells run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kuq.bench.entry import Entry
+from kuq.bench.named_scores import SCORES
+from kuq.bench.settings import refuse_unknown
+from kuq.errors import ParameterError
+
+#: The representations of ``kuq.nn.Regressor``, and the keys that ``[grid.NAME.model]`` may have for
+#: them; listed here, since reading a file must not import torch.
+REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler")
+MODEL_KEYS = (
+    "activation",
+    "backbone",
+    "batch_size",
+    "bootstrap",
+    "burn_in",
+    "compile",
+    "device",
+    "hidden_sizes",
+    "learning_rate",
+    "max_epochs",
+    "mixed_precision",
+    "n_components",
+    "n_members",
+    "n_samples",
+    "n_train_samples",
+    "natural",
+    "noise_channels",
+    "patience",
+    "plateau",
+    "rank",
+    "regulariser",
+    "restore_best",
+    "validation_fraction",
+)
+
+
+def check_scores(scores: Iterable[str], entries: Mapping[str, Entry], where: str) -> None:
+    """Every score is one of the paper's or the user's own."""
+    _check(scores, SCORES, entries, "score", "[scores]", where)
+
+
+def check_learners(
+    datasets: Iterable[str],
+    representations: Iterable[str],
+    model: Mapping[str, Any],
+    model_for: Mapping[str, Any],
+    entries: Mapping[str, Entry],
+    where: str,
+) -> None:
+    """Every data set and representation is known, and so are the settings of kuq's models."""
+    from kuq.datasets import catalogue
+
+    _check(datasets, catalogue(), entries, "data set", "[datasets]", where)
+    _check(representations, REPRESENTATIONS, entries, "representation", "[models]", where)
+    if any(name not in entries for name in representations):
+        refuse_unknown(model, MODEL_KEYS, f"'model' of {where}")
+    for name, settings in model_for.items():
+        if name not in entries:
+            refuse_unknown(settings, MODEL_KEYS, f"'model_for.{name}' of {where}")
+
+
+def _check(
+    names: Iterable[str],
+    known: Iterable[str],
+    entries: Mapping[str, Entry],
+    what: str,
+    table: str,
+    where: str,
+) -> None:
+    for name in names:
+        if name not in known and name not in entries:
+            raise ParameterError(
+                f"{where} names the {what} {name!r}, which is not known; there are "
+                f"{', '.join(known)}, and those of the table {table}"
+            )
