@@ -2,6 +2,7 @@
 # make test   every check: lint, format, types, tests without extras, with each library, with all
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
 #             (under ten minutes; make bench QUICK=1: under one, prints only)
+# make docs   the documentation site, in build/docs: open build/docs/index.html, no server needed
 # make clean  remove what these have made, apart from results of benchmarks
 #
 # Each target makes its own virtual environment. A stamp file in it records the last
@@ -17,7 +18,7 @@ INPUTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .NOTPARALLEL:
-.PHONY: demo test lint types test-core test-alone test-all bench clean
+.PHONY: demo test lint types test-core test-alone test-all bench docs clean
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
@@ -45,6 +46,10 @@ test-all: $(VENV)/.test
 bench: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)
 
+docs: $(VENV)/.docs
+	@$(ONE_THREAD) $(VENV)/bin/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "open build/docs/index.html"
+
 $(VENV)/.demo: $(VENV)/.created $(INPUTS)
 	@echo "installing kuq[plot] into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) -e ".[plot]"
@@ -55,6 +60,13 @@ $(VENV)/.test: $(VENV)/.created $(INPUTS)
 	@echo "installing kuq[all,test] into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
 	@$(VENV)/bin/python $(INSTALL) -e ".[all,test]"
+	@touch $(VENV)/.demo $(VENV)/.docs $@
+
+# The reference is made from docstrings, so every part has to be importable.
+$(VENV)/.docs: $(VENV)/.created $(INPUTS)
+	@echo "installing kuq[all,docs] into $(VENV)"
+	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
+	@$(VENV)/bin/python $(INSTALL) -e ".[all,docs]"
 	@touch $(VENV)/.demo $@
 
 $(CORE)/.core: $(CORE)/.created $(INPUTS)

@@ -27,6 +27,9 @@ examples:
   kuq demo                            a small ensemble under every score, with a figure
   kuq kernels --need robust           which score fits a need, and why
   kuq decompose predictions.npz       total, aleatoric and epistemic uncertainty of a file
+  kuq data list                       data sets that load by name
+  kuq run experiments/*.toml --preset smoke
+  kuq report runs/smoke               tables, figures and a page from the results of a run
 
 Help on a command: kuq COMMAND --help
 """

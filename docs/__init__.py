@@ -1,0 +1,1 @@
+"""The documentation; ``docs.pages`` runs its code."""

@@ -1,0 +1,206 @@
+"""The documentation: every block of code prints what its page says, and the site stands."""
+
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import kuq
+from docs import pages
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PAGES = pages.pages()
+
+
+def name_of(page):
+    return str(page.relative_to(pages.ROOT))
+
+
+# --- code ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUQ_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    try:
+        for block, printed in pages.run(page):
+            if block.output is not None:
+                assert printed == block.output, f"{name_of(page)}, line {block.line}"
+    finally:
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_blocks_are_of_known_kinds(page):
+    kinds = re.findall(r"^```([^\n{]+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert set(kinds) <= set(pages.KINDS)
+    assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0
+
+
+def test_commands_of_make_and_extras_exist():
+    makefile, project = (
+        (pages.ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "pyproject.toml")
+    )
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"^make (\w+)", text, flags=re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), (page, target)
+        for extras in re.findall(r'pip install "(?:\.|kuq)\[([\w,]+)\]"', text):
+            for extra in extras.split(","):
+                assert re.search(rf"^{extra} = ", project, flags=re.MULTILINE), (page, extra)
+
+
+def test_a_wrong_command_is_noticed():
+    for line in (["kuq", "run", "--preset"], ["kuq", "decompose", "missing.npz"], ["kuq", "nope"]):
+        with pytest.raises((RuntimeError, SystemExit)):
+            pages.execute(line)
+
+
+def test_long_commands_are_read_and_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages.execute(["kuq", "run", "experiments/none.toml", "--preset", "paper"])
+    with pytest.raises(SystemExit):
+        pages.execute(["kuq", "run", "experiments/none.toml", "--preset", "paper", "--wrong"])
+    assert not list(tmp_path.iterdir())
+
+
+# --- site ---------------------------------------------------------------------------------------
+
+
+def test_site(tmp_path):
+    """One test, since each step needs the site, which takes its time to build."""
+    build(tmp_path / "site")
+    site = {path: Reader.of(path) for path in (tmp_path / "site").rglob("*.html")}
+    assert len(site) > len(PAGES)
+    check_names(inventory(tmp_path / "site" / "objects.inv"))
+    check_links(site)
+    check_nothing_is_fetched(tmp_path / "site", site)
+    if CHROMIUM:
+        check_in_a_browser(tmp_path / "site")
+
+
+def build(folder):
+    options = ["-W", "--keep-going", "-q", "-b", "html", "-d", f"{folder}.trees"]
+    command = [sys.executable, "-m", "sphinx", *options, str(pages.ROOT / "docs"), str(folder)]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def inventory(path):
+    """The names that the site documents."""
+    compressed = path.read_bytes().split(b"\n", 4)[4]
+    lines = zlib.decompress(compressed).decode().splitlines()
+    return {line.split(" ")[0] for line in lines}
+
+
+def public_names():
+    yield from (f"kuq.{name}" for name in kuq.__all__)
+    for part in ("adapters", *kuq._PARTS):
+        yield from (f"kuq.{part}.{name}" for name in import_module(f"kuq.{part}").__all__)
+
+
+def check_names(documented):
+    known = documented | {"kuq.adapters.as_distribution"}  # documented as kuq.as_distribution
+    assert not set(public_names()) - known
+
+
+class Reader(html.parser.HTMLParser):
+    """The anchors, links and loaded resources of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.anchors, self.links, self.loaded = set(), [], []
+
+    @classmethod
+    def of(cls, path):
+        reader = cls()
+        reader.feed(path.read_text(encoding="utf-8"))
+        return reader
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors.update(found[key] for key in ("id", "name") if found.get(key))
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loaded.append(found["href"])
+        elif tag in ("img", "script", "iframe", "source") and found.get("src"):
+            self.loaded.append(found["src"])
+
+
+def check_links(site):
+    for page, reader in site.items():
+        for link in reader.links:
+            parts = urlsplit(link)
+            if parts.scheme in ("http", "https"):
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            assert target.exists(), f"{page.name}: {link}"
+            anchor = unquote(parts.fragment)
+            if anchor and target.suffix == ".html":
+                assert anchor in site[target].anchors, f"{page.name}: {link}"
+
+
+def check_nothing_is_fetched(folder, site):
+    for page, reader in site.items():
+        for address in reader.loaded:
+            parts = urlsplit(address)
+            assert not parts.scheme + parts.netloc, f"{page.name} loads {address}"
+            assert (page.parent / unquote(parts.path)).exists(), f"{page.name}: {address}"
+    for sheet in folder.rglob("*.css"):
+        text = sheet.read_text(encoding="utf-8")
+        assert not re.search(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", text), sheet.name
+
+
+def check_in_a_browser(folder):
+    from playwright.sync_api import sync_playwright
+
+    complaints = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for width, theme in ((400, "dark"), (1600, "light")):
+            context = browser.new_context(
+                viewport={"width": width, "height": 900}, color_scheme=theme
+            )
+            page = context.new_page()
+            page.on("console", lambda message: complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("request", lambda request: complaints.extend(outside(request.url)))
+            for name in ("index", "theory/symbols", "api/scores", "tutorials/weather"):
+                page.goto((folder / f"{name}.html").as_uri())
+                wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+                assert wide <= 0, f"{name} is {wide} pixels wider than {width}"
+            colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (min(map(int, re.findall(r"\d+", colour)[:3])) > 128) is (theme == "light")
+            context.close()
+        page = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto((folder / "search.html").as_uri() + "?q=median_bandwidth")
+        page.wait_for_selector("ul.search li a")
+        found = page.eval_on_selector_all("ul.search li a", "links => links.map(a => a.href)")
+        browser.close()
+    assert any("api/scores.html" in link for link in found), found
+    assert not complaints, complaints
+
+
+def outside(address):
+    return [] if address.startswith(("file:", "data:", "blob:")) else [address]
+
+
+def test_every_drawing_is_shown():
+    shown = set()
+    for page in Path(pages.ROOT / "docs").rglob("*.md"):
+        shown |= set(re.findall(r"\{drawing\} ([\w-]+)", page.read_text(encoding="utf-8")))
+    assert shown == {path.stem for path in (pages.ROOT / "docs" / "figures").glob("*.svg")}
