@@ -51,7 +51,8 @@ def fno_by_numpy(body, x, member):
         mixed = np.zeros_like(spectrum)
         kept = len(weight)
         mixed[..., :kept] = np.einsum("bcf,fco->bof", spectrum[..., :kept], weight)
-        hidden = gelu(np.fft.irfft(mixed, n=points, norm="forward") + linear(block.skip, x))
+        hidden = np.fft.irfft(mixed, n=points, norm="forward") + linear(block.skip, x)
+        hidden = hidden if block.last else gelu(hidden)
         gate = block.gate[member].detach().double().numpy()
         x = linear(block.outer, gelu(linear(block.inner, hidden))) + gate * x
         x = x if block.last else gelu(x)

@@ -96,7 +96,10 @@ class _FNOBody(Body):
 
 
 class _Block(MemberLayer):
-    """One layer: gelu(K x + b + W x), then a network over channels plus gate · x."""
+    """One layer: gelu(K x + b + W x), then a network over channels plus gate · x.
+
+    The last layer leaves out both nonlinearities, as in the neuraloperator library.
+    """
 
     def __init__(self, n_members: int, channels: int, modes: int, points: int, last: bool) -> None:
         super().__init__()
@@ -108,7 +111,9 @@ class _Block(MemberLayer):
         self.outer = ChannelLinear(n_members, max(1, channels // 2), channels)
 
     def forward(self, x: Tensor, members: Members = None) -> Tensor:
-        hidden = functional.gelu(self.spectral(x, members) + self.skip(x, members))
+        hidden = self.spectral(x, members) + self.skip(x, members)
+        if not self.last:
+            hidden = functional.gelu(hidden)
         mixed = self.outer(functional.gelu(self.inner(hidden, members)), members)
         out = torch.addcmul(mixed, x.to(mixed.dtype), chosen(self.gate, members).to(mixed.dtype))
         return out if self.last else functional.gelu(out)
