@@ -50,7 +50,16 @@ from kuq.uncertainty import (
 __version__ = "0.1.0"
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
-_PARTS = ("bench", "datasets", "files", "nn", "plot", "protocols", "sklearn", "xarray")
+_PARTS = (
+    "bench",
+    "datasets",
+    "files",
+    "nn",
+    "plot",
+    "protocols",
+    "sklearn",
+    "xarray",
+)
 
 __all__ = [
     "CRPS",

@@ -250,3 +250,27 @@ def test_wrong_rows():
         kuq.nn.fit(small(), X, Y, loss="crps")
     with pytest.raises(kuq.ParameterError, match="head must be a class"):
         kuq.nn.Network(kuq.nn.MLP(), "normal", (3,))
+
+
+@pytest.mark.parametrize(("channels", "threads"), [(4, 1), (40, 2)])
+def test_small_steps_use_one_thread(channels, threads, monkeypatch):
+    """A grid makes a step large; the number of threads is as before when training ends."""
+    used = []
+    epoch = Trainer._epoch
+
+    def watched(trainer):
+        used.append(torch.get_num_threads())
+        epoch(trainer)
+
+    monkeypatch.setattr(Trainer, "_epoch", watched)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        backbone = kuq.nn.FNO(4, channels, channels, channels, layers=2)
+        network = kuq.nn.Network(backbone, kuq.nn.NormalHead, (1, 32), (32,), n_members=2)
+        x = torch.randn(32, 1, 32, generator=torch.Generator().manual_seed(0))
+        kuq.nn.fit(network, x, x[:, 0], training=kuq.nn.Training(max_epochs=1))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert used == [threads]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, final
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from kuq.bench.estimates import Fields
 from kuq.bench.records import Record
+from kuq.bench.store import Store
 
 
 @final
@@ -34,9 +34,8 @@ class Run:
 
 def read_run(folder: str | Path) -> Run:
     """Read the store and the fields of a run."""
-    store: Any = import_module("kuq.bench.store")
     folder = Path(folder)
-    with store.Store(folder) as kept:
+    with Store(folder) as kept:
         records = tuple(kept.records())
         about = dict(kept.about)
         deviations = {

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import argparse
 import ast
-import sys
 from pathlib import Path
 from typing import Any
 
 from kuq.cli.arguments import Commands, OutputPath, add_command, natural_number
-from kuq.errors import KuqError
 
 _FORMATS = (".png", ".pdf", ".svg")
+_EXAMPLES = """\
+examples:
+  kuq data list
+  kuq data show diabetes
+  kuq data fetch kuramoto-sivashinsky-small
+"""
 
 
 def add(commands: Commands) -> None:
     """Declare the command and its three actions."""
-    parser = add_command(commands, "data", "list data sets, fetch one, or show one")
+    parser = add_command(commands, "data", "list data sets, fetch one, or show one", _EXAMPLES)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(actions, "list", "print names, sizes, licences and sources of all data sets")
     fetch = add_command(actions, "fetch", "download or simulate a data set into the cache")
@@ -54,7 +58,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List, fetch or show; 2 if the data are not to be had."""
+    """List, fetch or show."""
     # Only here, so that the other commands start at once.
     from kuq.datasets.catalogue import entry, load, table
     from kuq.datasets.figures import save_figure
@@ -63,19 +67,12 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "list":
         print(table())
         return 0
-    try:
-        data = load(options.name, options.data_dir, options.seed, **dict(options.settings))
-        print(summary(data))
-        if options.action == "show":
-            path = options.out or Path(f"kuq-data-{options.name}.png")
-            save_figure(entry(options.name), data, path)
-            print(f"\nfigure: {path}")
-    except KuqError as error:
-        print(f"kuq: error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"kuq: error: {error}", file=sys.stderr)
-        return 1
+    data = load(options.name, options.data_dir, options.seed, **dict(options.settings))
+    print(summary(data))
+    if options.action == "show":
+        path = options.out or Path(f"kuq-data-{options.name}.png")
+        save_figure(entry(options.name), data, path)
+        print(f"\nfigure: {path}")
     return 0
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from kuq.cli.arguments import Commands, add_command
-from kuq.errors import KuqError
 
 
 def add(commands: Commands) -> None:
@@ -25,14 +23,7 @@ def run(options: argparse.Namespace) -> int:
     from kuq.bench.claims.ledger import count  # only here, so that other commands start at once
     from kuq.bench.report import report
 
-    try:
-        made, path = report(options.run, options.out)
-    except KuqError as error:
-        print(f"kuq: error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"kuq: error: the report could not be written: {error}", file=sys.stderr)
-        return 1
+    made, path = report(options.run, options.out)
     counts = count(list(made.judgements))
     claims = ", ".join(f"{number} {status.value}" for status, number in counts.items())
     print(f"{len(made.tables)} tables, {len(made.figures)} figures; claims: {claims}")

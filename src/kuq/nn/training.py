@@ -13,6 +13,7 @@ from kuq.nn.network import Network
 from kuq.nn.one_by_one import seeded
 from kuq.nn.rows import Rows
 from kuq.nn.settings import Training
+from kuq.nn.threads import threads_for_steps
 from kuq.nn.trainer import Trainer
 
 
@@ -45,5 +46,6 @@ def fit(
         raise ParameterError(f"loss must be a kuq score such as kuq.CRPS(), got {loss!r}")
     score = network.head.default_score(rows.shared_y) if loss is None else loss
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
-    with own_stream, checks(False):
+    few = threads_for_steps(network, training.batch_size, training.n_samples)
+    with own_stream, checks(False), few:
         return Trainer(network, rows, held_out, score, training).run()

@@ -32,6 +32,7 @@ from kuq.distributions.student_t import StudentT
 from kuq.errors import NoClosedFormError, ParameterError
 from kuq.expectations import densities, relative_entropy
 from kuq.expectations.tiles import member_pairs, pieces
+from kuq.expectations.zero_variances import without_zeros
 from kuq.scores.options import Options, budget_of
 
 #: Breakpoints of the panel rule per component, times its points per panel.
@@ -122,6 +123,7 @@ def law_entropy(law: Law) -> Array:
     """The differential entropy, (m, n)."""
     a = law.atoms
     if isinstance(a, LowRanks):
+        a = without_zeros(a)
         return densities.low_rank_entropy(a.factor, a.diag)[..., 0]
     if isinstance(a, Products):
         return relative_entropy.mixture_entropy(*(x[..., 0, 0, :] for x in _mixture(a)))
@@ -131,7 +133,7 @@ def law_entropy(law: Law) -> Array:
 
 def law_divergence(p: Law, q: Law) -> Array:
     """KL(Q‖P), (m, n)."""
-    a, b = p.atoms, q.atoms
+    a, b = (without_zeros(x) if isinstance(x, LowRanks) else x for x in (p.atoms, q.atoms))
     if isinstance(a, LowRanks) or isinstance(b, LowRanks):
         rank = max(x.factor.shape[-1] for x in (a, b) if isinstance(x, LowRanks))
         a, b = to_low_ranks(a, rank), to_low_ranks(b, rank)
@@ -324,16 +326,21 @@ def _low_rank_log_density(law: LowRankNormal, x: Array) -> Array:
     """−½(log det 2πS + δᵀS⁻¹δ) by the determinant lemma on the r × r matrix."""
     xp = namespace(x)
     delta = x - law.loc
-    root = safe_sqrt(law.diag)[..., None]
-    scaled = law.factor / root
+    regular = without_zeros(LowRanks(law.loc, law.factor, law.diag))
+    point = regular.diag == 0
+    root = safe_sqrt(xp.where(point, xp.ones_like(regular.diag), regular.diag))[..., None]
+    scaled = regular.factor / root
     z = delta / root[..., 0]
     inner = xp.matmul(xp.matrix_transpose(scaled), scaled)
     inner = inner + identity(inner.shape[-1], inner)
     projected = xp.sum(scaled * z[..., None], axis=-2)
     solved = xp.linalg.solve(inner, projected[..., None])[..., 0]
     quadratic = xp.sum(z * z, axis=-1) - xp.sum(projected * solved, axis=-1)
-    entropy = densities.low_rank_entropy(law.factor, law.diag)
-    return law.loc.shape[-1] / 2 - entropy - quadratic / 2
+    entropy = densities.low_rank_entropy(regular.factor, regular.diag)
+    value = law.loc.shape[-1] / 2 - entropy - quadratic / 2
+    hit = xp.all(x == law.loc, axis=-1)
+    nowhere = xp.where(hit, xp.full_like(value, math.inf), xp.full_like(value, -math.inf))
+    return xp.where(xp.any(point, axis=-1), nowhere, value)
 
 
 def prediction_log_density(prediction: Prediction, x: Array) -> Array:
