@@ -81,4 +81,4 @@ $(CORE)/.core: $(CORE)/.created $(INPUTS)
 
 clean:
 	rm -rf $(VENV) $(CORE) kuq-demo.png build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

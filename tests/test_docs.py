@@ -48,6 +48,15 @@ def test_blocks_are_of_known_kinds(page):
     assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0
 
 
+def test_every_correction_has_a_check():
+    text = (pages.ROOT / "docs" / "theory" / "corrections.md").read_text(encoding="utf-8")
+    sections = re.split(r"^### (\d+)\. ", text, flags=re.MULTILINE)[1:]
+    assert [int(number) for number in sections[::2]] == list(range(1, 27))
+    for number, section in zip(sections[::2], sections[1::2], strict=True):
+        assert "```python" in section, number
+        assert "```text" in section, number
+
+
 def test_commands_of_make_and_extras_exist():
     makefile, project = (
         (pages.ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "pyproject.toml")
@@ -168,9 +177,11 @@ def check_in_a_browser(folder):
     from playwright.sync_api import sync_playwright
 
     complaints = []
+    every = sorted(folder.rglob("*.html"))
+    some = [folder / name for name in ("index.html", "theory/symbols.html", "benchmarks.html")]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, theme in ((400, "dark"), (1600, "light")):
+        for width, theme, shown in ((400, "dark", every), (1600, "light", some)):
             context = browser.new_context(
                 viewport={"width": width, "height": 900}, color_scheme=theme
             )
@@ -178,10 +189,10 @@ def check_in_a_browser(folder):
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("request", lambda request: complaints.extend(outside(request.url)))
-            for name in ("index", "theory/symbols", "api/scores", "tutorials/weather"):
-                page.goto((folder / f"{name}.html").as_uri())
+            for path in shown:
+                page.goto(path.as_uri())
                 wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-                assert wide <= 0, f"{name} is {wide} pixels wider than {width}"
+                assert wide <= 0, f"{path.name} is {wide} pixels wider than {width}"
             colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (min(map(int, re.findall(r"\d+", colour)[:3])) > 128) is (theme == "light")
             context.close()

@@ -17,6 +17,7 @@ from kuq.bench.procedure import Context, Procedure
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
 from kuq.kernels.base import Score
+from kuq.uncertainty import decompose
 
 RANDOM = "random"
 #: Rows of the pool that tell the kind of law, and the bandwidth where it comes from predictions.
@@ -39,6 +40,8 @@ class Options:
     bandwidth: str | float | Mapping[str, Any] = TARGETS
     candidates: int = 0
     test_rows: int = 0
+    #: Accuracy of quadratures, which members that hardly differ have to pay for.
+    rtol: float = 1e-8
 
 
 def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
@@ -69,9 +72,8 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
             pool_y,
             test_x,
             test_y,
-            score=score,
+            score=None if score is None else _acquisition(score, options),
             rounds=options.rounds,
-            component=options.component,
             candidates=options.candidates or None,
             **shares,
         )
@@ -83,6 +85,16 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
             errors.append(step.error)
         arrays[f"labels.{name}"], arrays[f"mse.{name}"] = np.array(sizes), np.array(errors)
     return arrays
+
+
+def _acquisition(score: Score, options: Options) -> Callable[[Any, Any], Any]:
+    """The uncertainty that chooses: of a learner, at inputs."""
+
+    def uncertainty(learner: Any, x: Any) -> Any:
+        u = decompose(learner.predict_distribution(x), score, rtol=options.rtol)
+        return u[options.component]
+
+    return uncertainty
 
 
 def _first_one_kept(cell: Cell) -> Callable[[Any, Any], Any]:

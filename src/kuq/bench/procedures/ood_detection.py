@@ -82,16 +82,16 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
             )
     if options.training is not None:
         return
-    yield from _component_correlations(cell, outside)
+    yield from _component_correlations(cell, outside, options.rtol)
     save_examples(cell, arrays, context)
 
 
-def _component_correlations(cell: Cell, outside: Prediction) -> Iterator[Record]:
+def _component_correlations(cell: Cell, outside: Prediction, rtol: float) -> Iterator[Record]:
     """Over the field of a shifted case, how far AU and EU say the same: the mean correlation."""
     if not outside.event_shape:
         return
     for name, score in (("squared", Marginal(SquaredError(), None)), ("crps", CRPS(reduce=None))):
-        u = decompose(outside, score)
+        u = decompose(outside, score, rtol=rtol)
         rows = [np.asarray(part).reshape(len(part), -1) for part in (u.aleatoric, u.epistemic)]
         centred = [values - values.mean(1, keepdims=True) for values in rows]
         size = np.sqrt(np.prod([(values**2).sum(1) for values in centred], axis=0))
