@@ -211,7 +211,7 @@ def test_detection_and_rejection_share_their_training(study):
         assert detection == rejection
 
 
-def test_examples_are_kept_for_pictures(study):
+def test_examples_are_kept_for_pictures(study, monkeypatch):
     for name in ("kuramoto-sivashinsky-sampler", "depth-synthetic-normal-shifted"):
         with np.load(study / "fields" / f"{name}.npz", allow_pickle=False) as file:
             maps = {part: file[part] for part in ("truth", "prediction", "aleatoric", "epistemic")}
@@ -219,6 +219,7 @@ def test_examples_are_kept_for_pictures(study):
         assert shapes == {(48, 32) if "sampler" in name else (16, 20)}
         assert np.all(np.isfinite(maps["epistemic"]))
     # A trajectory: the state that is predicted is the state before plus an increment.
+    monkeypatch.setenv("KUQ_CACHE", str(study / "cache"))
     data = kuq.datasets.load("kuramoto-sivashinsky", trajectories=20, points=32, pairs=48)
     with np.load(study / "fields" / "kuramoto-sivashinsky-sampler.npz") as file:
         np.testing.assert_allclose(file["truth"], data.test.x[:48, 1] + data.test.y[:48])
