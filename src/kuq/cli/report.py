@@ -7,11 +7,17 @@ from pathlib import Path
 
 from kuq.cli.arguments import Commands, add_command
 
+_EXAMPLES = """\
+examples:
+  kuq run experiments/approximation.toml --preset smoke
+  kuq report runs/smoke
+"""
+
 
 def add(commands: Commands) -> None:
     """Declare the command and its options."""
     text = "write the report of a run: the paper's tables, figures and claims beside our numbers"
-    parser = add_command(commands, "report", text)
+    parser = add_command(commands, "report", text, _EXAMPLES)
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the results of kuq run")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder to write to (default: RUN/report)"

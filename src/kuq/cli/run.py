@@ -9,11 +9,17 @@ from pathlib import Path
 from kuq.cli.arguments import Commands, add_command, natural_number
 from kuq.errors import KuqError
 
+_EXAMPLES = """\
+examples:
+  kuq run experiments/approximation.toml --preset smoke
+  kuq run experiments/*.toml --preset quick --jobs 2
+"""
+
 
 def add(commands: Commands) -> None:
     """Declare the command and its options."""
     text = "run experiments cell by cell; started again, it goes on where it was stopped"
-    parser = add_command(commands, "run", text)
+    parser = add_command(commands, "run", text, _EXAMPLES)
     parser.add_argument(
         "files",
         nargs="+",
