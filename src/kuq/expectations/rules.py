@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 
-from kuq._array import Array, is_traced, namespace
+from kuq._array import Array, any_true, is_traced, namespace
 from kuq._compiled import repeated
-from kuq.distributions.atoms import LowRanks, Normals, Points, Products
+from kuq.distributions.atoms import LowRanks, Normals, Points, Products, to_products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.expectations import atoms, gram, moments, routes
+from kuq.expectations import atoms, gram, mixture_cdf, moments, routes
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.measure import Measure
 from kuq.expectations.scales import BLOCK
@@ -91,7 +91,20 @@ def _matched_draws(measure: Measure, p: Law, q: Law) -> Array:
 
 
 def _matched(measure: Measure, p: Law, q: Law) -> Array:
-    return atoms.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
+    """D of close scalar mixtures: by distribution functions, or over scales where those cannot."""
+
+    def over_scales() -> Array:
+        return atoms.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
+
+    if not measure.is_absolute or is_traced(p.atoms.reference):
+        return over_scales()
+    count = max(x.atoms.loc.shape[-1] for x in (p, q) if isinstance(x.atoms, Products))
+    value, usable = mixture_cdf.divergence(
+        to_products(p.atoms, count), to_products(q.atoms, count), measure.budget
+    )
+    if any_true(~usable) is False:
+        return value
+    return namespace(value).where(usable, value, over_scales())
 
 
 def _inner_dispersion(measure: Measure, law: Law) -> Array:

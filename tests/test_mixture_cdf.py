@@ -1,0 +1,93 @@
+"""Close scalar mixtures under |x − y|: distribution functions against many digits."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import kuq
+from kuq.distributions.atoms import Products
+from kuq.expectations import mixture_cdf, rules
+
+mpmath.mp.dps = 40
+
+
+def mean_distance(gap, variance):
+    deviation = mpmath.sqrt(variance)
+    x = gap / deviation
+    return deviation * mpmath.sqrt(2 / mpmath.pi) * mpmath.exp(-x * x / 2) + gap * mpmath.erf(
+        x / mpmath.sqrt(2)
+    )
+
+
+def exact(p, q):
+    """D from E|X − Y| with forty digits; laws are (weights, loc, scale)."""
+    p, q = ([[mpmath.mpf(float(x)) for x in part] for part in law] for law in (p, q))
+
+    def cross(a, b):
+        return mpmath.fsum(
+            u * v * mean_distance(m - k, s * s + t * t)
+            for u, m, s in zip(*a, strict=True)
+            for v, k, t in zip(*b, strict=True)
+        )
+
+    return cross(p, q) - (cross(p, p) + cross(q, q)) / 2
+
+
+def pair(distance, offset, seed=0):
+    """Mixtures whose parameters differ by ``distance``; weights are sums of powers of two."""
+    rng = np.random.default_rng(seed)
+    w = np.asarray([1.0, 2.0, 4.0, 1.0]) / 8
+    loc, scale = rng.normal(size=4) + offset, rng.uniform(0.3, 1.0, 4)
+    shift = np.round(distance * 2.0**58) / 2.0**60
+    v = w + np.asarray([shift, -shift, 0.0, 0.0])
+    moved = loc + distance * rng.normal(size=4)
+    return (w, loc, scale), (v, moved, scale * np.exp(distance * rng.normal(size=4)))
+
+
+@pytest.mark.parametrize("distance", [0.1, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_divergence_keeps_its_digits(distance, offset):
+    p, q = pair(distance, offset)
+    found = kuq.divergence(kuq.NormalMixture(*p), kuq.NormalMixture(*q), kuq.CRPS())
+    want = exact(p, q)
+    assert abs(float((found - want) / want)) < 1e-12
+
+
+def test_pieces_do_not_matter():
+    laws = [pair(1e-3, 0.0, seed) for seed in range(5)]
+    p, q = (
+        Products(*(np.stack([law[k][i] for law in laws])[:, None, None] for i in (1, 2, 0)))
+        for k in range(2)
+    )
+    whole, usable = mixture_cdf.divergence(p, q, 2**20)
+    parts, _ = mixture_cdf.divergence(p, q, 40)
+    assert usable.all()
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+
+
+def test_components_that_are_points_or_far_too_narrow_go_another_way():
+    """A point, and a scale of a millionth: the integral over scales still has their digits."""
+    for narrow in (0.0, 1e-6):
+        w, loc, scale = np.asarray([0.5, 0.5]), np.asarray([0.0, 1.0]), np.asarray([narrow, 1.0])
+        p, q = (
+            kuq.NormalMixture(w, loc, scale),
+            kuq.NormalMixture(w, np.asarray([0.0, 1.001]), scale),
+        )
+        found = kuq.divergence(p, q, kuq.CRPS())
+        single = kuq.divergence(kuq.Normal(1.0, 1.0), kuq.Normal(1.001, 1.0), kuq.CRPS())
+        np.testing.assert_allclose(found, single / 4, rtol=1e-7)
+
+
+def test_the_route_is_taken(monkeypatch):
+    used = []
+    original = mixture_cdf.divergence
+
+    def watched(*arguments):
+        used.append(True)
+        return original(*arguments)
+
+    monkeypatch.setattr(rules.mixture_cdf, "divergence", watched)
+    for distance, count in ((1.0, 0), (1e-3, 1)):
+        p, q = pair(distance, 0.0)
+        kuq.divergence(kuq.NormalMixture(*p), kuq.NormalMixture(*q), kuq.CRPS())
+        assert len(used) == count
