@@ -1,4 +1,5 @@
-# make demo   see the library at work
+# make demo   see the library at work: one example, then small ensembles under every protocol, with a
+#             report in runs/demo/report/report.html (about two minutes)
 # make test   every check: lint, format, types, tests without extras, with each library, with all
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
 #             (under ten minutes; make bench QUICK=1: under one, prints only)
@@ -22,6 +23,9 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
+	@echo; echo "small ensembles on small data, trained and judged by every protocol:"
+	@$(VENV)/bin/kuq run experiments/*.toml --preset smoke --out runs/demo
+	@$(VENV)/bin/kuq report runs/demo
 
 test: lint types test-core test-alone test-all
 
@@ -50,12 +54,13 @@ docs: $(VENV)/.docs
 	@$(ONE_THREAD) $(VENV)/bin/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
 
+# torch goes first, at the exact version: an open range may pull a build with CUDA.
 $(VENV)/.demo: $(VENV)/.created $(INPUTS)
-	@echo "installing kuq[plot] into $(VENV)"
-	@$(VENV)/bin/python $(INSTALL) -e ".[plot]"
+	@echo "installing kuq[bench] into $(VENV)"
+	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
+	@$(VENV)/bin/python $(INSTALL) -e ".[bench]"
 	@touch $@
 
-# torch goes first, at the exact version: an open range may pull a build with CUDA.
 $(VENV)/.test: $(VENV)/.created $(INPUTS)
 	@echo "installing kuq[all,test] into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
@@ -80,5 +85,5 @@ $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) kuq-demo.png build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) kuq-demo.png runs/demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -123,10 +123,13 @@ class DaskCluster(Pool):
             import distributed
         except ImportError as error:
             raise ParameterError('a scheduler needs Dask: pip install "kuq[bench]"') from error
+        # Made before it connects, so that one that fails can be closed here and now: left to the
+        # collection of garbage, its closing can wait for ever on a lock that another client holds.
+        self._client: Any = object.__new__(distributed.Client)
         try:
-            connect: Any = distributed.Client  # which has no types
-            self._client = connect(address, timeout=10, set_as_default=False)
+            self._client.__init__(address, timeout=10, set_as_default=False)
         except (OSError, ValueError) as error:
+            self._client.close()
             raise ParameterError(f"no Dask scheduler answers at {address!r}: {error}") from error
         self._executor = self._client.get_executor(pure=False)
         try:
