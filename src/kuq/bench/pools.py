@@ -125,7 +125,8 @@ class DaskCluster(Pool):
             raise ParameterError('a scheduler needs Dask: pip install "kuq[bench]"') from error
         # Made before it connects, so that one that fails can be closed here and now: left to the
         # collection of garbage, its closing can wait for ever on a lock that another client holds.
-        self._client: Any = object.__new__(distributed.Client)
+        kind: Any = distributed.Client  # which has no types
+        self._client = object.__new__(kind)
         try:
             self._client.__init__(address, timeout=10, set_as_default=False)
         except (OSError, ValueError) as error:
