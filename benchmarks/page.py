@@ -76,19 +76,26 @@ LIMITS = """\
 
 From profiles of single rows on a quiet machine, for those who want to know why a row is not better:
 
-- **W1, generic.** A pair of normals costs 36 to 40 ns, of which `scipy.special.erf` takes 14 and
-  `numpy.expm1` 10; 17 simple array operations share the rest. Compiled code takes 6 to 7 ns.
-- **W2-diagonal.** Compiled, a coordinate of a pair costs 2.3 ns at best. The time of the peer
-  changes by a factor of two from run to run, and the ratio with it.
+- **W1, generic.** A pair of normals costs 36 to 41 ns, of which `scipy.special.erf` and
+  `numpy.expm1` take 10 each; 17 simple array operations, each a pass over the cache, share the
+  rest. With these two functions alone the ratio would be about 14×. Compiled code takes 6 to 7 ns.
+- **W2-diagonal.** Compiled, a coordinate of a pair costs 2.7 ns; a prototype with nothing around
+  it took 2.4. The time of the peer changes by a factor of two from run to run (202 to 372 ms
+  have been seen), and the ratio with it, from 10× to 18×.
 - **W3.** Centring, one matrix product and the root of the distances, written out in NumPy, take
-  0.9 of 1.0 to 1.2 ms per row at N = 5 and 38 of 39 ms at N = 50.
-- **W4.** The two calls of `numpy.sort` take 1.5 of 2.0 µs per outcome at N = 10 and 15 of 17 to
-  21 µs at N = 100.
-- **W5.** The series has 28 terms, as many as 1e-12 of the smallest dispersion needs; compiled, a
-  draw costs 13 to 17 ns. In plain NumPy cosine and sine alone cost 27 ns.
+  0.65 of 0.9 ms per row at N = 5, where the checks of finiteness and of size are two of five passes
+  over the draws (16× without them), and 30 of 31 ms at N = 50, where the product itself runs at
+  19 billion multiplications per second.
+- **W4.** The two calls of `numpy.sort` take 1.5 of 1.8 to 2.0 µs per outcome at N = 10 and 15 of 17
+  to 21 µs at N = 100. The peer of N = 10 took 257 to 470 ms in different runs.
+- **W5.** The series has up to 28 terms, as many as 1e-12 of the smallest dispersion needs;
+  compiled, a draw costs 9 ns, of which 2.3 are its cosine and sine. In plain NumPy those two cost
+  27 of 76 ns.
 - **W7.** A distribution function at one point costs 3.6 ns in compiled code, 15 ns in SciPy.
 - **Gradients.** `torch.cdist` has its own code for the gradient, which cannot be differentiated
-  again; the losses of kuq are array operations that can.
+  again; the losses of kuq are array operations that can, and `kuq.nn` has a loss of its own for
+  float32. A call has a fixed cost: the low-rank loss of one row takes 6 ms beside 1.8 ms in plain
+  torch, and they meet at about 16 rows of 4070 cells.
 """
 
 COMMANDS = """\
