@@ -145,7 +145,10 @@ def test_coordinates_units_and_attributes_are_kept():
         time=[10, 20, 30], member=list("abcd"), run=7, season=("time", list("xyz"))
     )
     data.attrs = {"units": "m s-1", "long_name": "wind", "source": "model"}
+    data.time.attrs["units"], data.season.attrs["kind"] = "hours since 2020-01-01", "letter"
     found = kuq.xarray.decompose(data, kuq.SquaredError())
+    assert found.time.attrs == {"units": "hours since 2020-01-01"}
+    assert found.season.attrs == found.total.season.attrs == {"kind": "letter"}
     assert set(found.coords) == {"time", "run", "season"}
     assert found.attrs["source"] == "model"
     assert found.attrs["score"] == "SquaredError()"

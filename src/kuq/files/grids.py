@@ -61,7 +61,6 @@ def decompose_grid(
         data = with_scales(data, squared)
         call = prepared([data], score, dims, None, settings)
         u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
-        u = u.assign_coords({name: data.coords[name] for name in u.coords})  # with attributes
         u = u.drop_encoding()  # codecs of another format would not fit
         with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _telling(progress):
             _write(u, out)

@@ -103,7 +103,19 @@ def applied(
             "dtype": dtype,
         },
     )
-    return list(found) if isinstance(found, tuple) else [found]
+    results = list(found) if isinstance(found, tuple) else [found]
+    for result in results:
+        _describe_coordinates(result, arrays)
+    return results
+
+
+def _describe_coordinates(result: xr.DataArray, arrays: list[xr.DataArray]) -> None:
+    """Coordinates keep their attributes, such as units, which apply_ufunc drops with the others."""
+    for name, coordinate in result.coords.items():
+        for array in arrays:
+            if name in array.coords:
+                coordinate.attrs.update(array.coords[name].attrs)
+                break
 
 
 def _computed(
