@@ -50,6 +50,12 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         raise ParameterError(f"{path} is empty")
     try:
         with path.open("rb") as file:
+            start = file.read(6)
+            if not start.startswith((b"PK", b"\x93NUMPY")):
+                raise ParameterError(
+                    f"{path} is not an .npz file; numpy.savez(file, loc=loc, scale=scale) makes one"
+                )
+            file.seek(0)
             stored = np.load(file, allow_pickle=False)
             if not isinstance(stored, np.lib.npyio.NpzFile):
                 raise ParameterError(
