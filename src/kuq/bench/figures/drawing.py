@@ -125,7 +125,7 @@ def drawing(
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
         if not with_bar:
-            canvas.subplots_adjust(left=0.165, right=0.975, bottom=0.17, top=0.9)
+            canvas.subplots_adjust(left=0.2, right=0.975, bottom=0.17, top=0.9)
         yield axes
         _plain_powers(axes)
         buffer = io.StringIO()
