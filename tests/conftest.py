@@ -1,8 +1,11 @@
-"""KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own."""
+"""KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own; a browser."""
 
 import os
+import shutil
 import sys
 from importlib.abc import MetaPathFinder
+
+import pytest
 
 HIDDEN = tuple(filter(None, os.environ.get("KUQ_WITHOUT", "").split(",")))
 
@@ -15,3 +18,17 @@ class Hide(MetaPathFinder):
 
 if HIDDEN:
     sys.meta_path.insert(0, Hide())
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser for pages; tests of pages are skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("there is no Chromium on this machine")
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=options)
+        yield opened
+        opened.close()

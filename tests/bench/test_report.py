@@ -3,7 +3,6 @@
 import base64
 import math
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +25,6 @@ from kuq.cli import main
 pytest.importorskip("matplotlib")
 
 EVIL = '<img src=x onerror="alert(1)"><script>alert(1)</script>&"\'\\$x_1$\x07|日本'
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def hostile_records():
@@ -283,18 +281,6 @@ def test_a_run_of_the_runner_has_a_report(tmp_path):
 
 
 # --- in a browser -----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: the page is not looked at")
-    options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield opened
-        opened.close()
 
 
 CONTRAST = """() => {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from kuq.reports.decomposition import decomposition_report
 from kuq.reports.figures import round_limits
 from kuq.reports.outlier import outlying_member
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FILE = "<img src=x onerror=alert(1)>&'\"<script>alert(3)"  # a name of a file has no slash
 COLUMN = "</title></th><script>fetch('x')</script><svg onload=alert(4)>"
 RNG = np.random.default_rng(0)
@@ -51,18 +49,6 @@ def report(folder, kind):
 
 
 FIGURES = {"table": 4, "field": 6, "grid": 6, "evidential": 3}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield chromium
-        chromium.close()
 
 
 @contextlib.contextmanager

@@ -36,8 +36,9 @@ _CLASS, _OWN = "class", "own"
 def described(value: Any) -> Any:
     """Plain data for a setting; what only Python can say becomes a mark with its name."""
     if isinstance(value, (Score, Backbone)) and type(value).__name__ in _CLASSES:
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
-        return {_CLASS: type(value).__name__, **{k: described(v) for k, v in fields.items()}}
+        known: Any = value  # a dataclass, as all of these classes are
+        fields = {f.name: described(getattr(value, f.name)) for f in dataclasses.fields(known)}
+        return {_CLASS: type(value).__name__, **fields}
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, np.integer)):

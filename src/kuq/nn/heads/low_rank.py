@@ -66,11 +66,12 @@ class LowRankHead(Head):
         return Gaussian(float(median_bandwidth(self.outcome(y[::step][:_ROWS]).double(), 1)))
 
     def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
-        plain = isinstance(score, Gaussian) and score.weights is None
-        if not plain or not isinstance(score.bandwidth, (int, float)):  # type: ignore[union-attr]
+        if not isinstance(score, Gaussian) or score.weights is not None:
+            return None
+        if not isinstance(score.bandwidth, (int, float)):
             return None
         loc, factor, diag = parameters
-        width = float(score.bandwidth)  # type: ignore[union-attr]
+        width = float(score.bandwidth)
         return losses.low_rank_gaussian(loc, factor, diag, self.outcome(y), width)
 
     def mean(self, parameters: tuple[Array, ...]) -> Array:
