@@ -186,6 +186,34 @@ def test_what_two_experiments_ask_for_is_trained_once(preset):
     assert digests["ood_detection"] <= digests["selective_prediction"]
 
 
+def test_a_curve_over_training_is_a_grid_for_each_length(tmp_path):
+    text = """
+        experiment = "small"
+        procedure = "ood_detection"
+        [grid.a]
+        datasets = ["burgers"]
+        representations = ["sampler"]
+        seeds = [0]
+        model.batch_size = 8
+        evaluation.rtol = 1e-3
+        [grid.b]
+        like = "a"
+        epochs = [1, 30]
+    """
+    path = written(tmp_path, text)
+    grids = read_experiment(path, "paper").grids
+    assert list(grids) == ["a", "b-1", "b-30"]
+    for length in (1, 30):
+        assert grids[f"b-{length}"] == dataclasses.replace(
+            grids["a"],
+            model={**grids["a"].model, "max_epochs": length},
+            evaluation={**grids["a"].evaluation, "training": length},
+        )
+    for wrong in ("3", "[]", "[1.5]", '["many"]'):
+        with pytest.raises(ParameterError, match=r"'epochs' of \[grid.b\] must be a list of whole"):
+            read_experiment(written(tmp_path, text.replace("[1, 30]", wrong)))
+
+
 def test_a_grid_can_be_like_another(tmp_path):
     text = SMALL.replace(
         "[preset.quick.grid.a]", '[grid.b]\nlike = "a"\nseeds = [7]\n\n[preset.quick.grid.a]'

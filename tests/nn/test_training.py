@@ -88,6 +88,29 @@ def test_last_weights_on_request():
     assert (history.best_loss < history.validation_loss[-1]).any()
 
 
+def test_annealing_takes_the_learning_rate_to_zero(monkeypatch):
+    """Rates by hand: half a cosine over the epochs, on top of what plateaus do."""
+    seen = []
+    original = Adam.step
+    monkeypatch.setattr(
+        Adam, "step", lambda self, g, rates, m: (seen.append(rates), original(self, g, rates, m))
+    )
+    training = kuq.nn.Training(
+        learning_rate=0.3, max_epochs=4, batch_size=len(X), plateau=None, annealing=True
+    )
+    kuq.nn.fit(small(2), X, Y, training=training)
+    by_hand = [[0.15 * (1 + np.cos(np.pi * epoch / 4))] * 2 for epoch in range(4)]
+    np.testing.assert_allclose(torch.stack(seen), by_hand, rtol=1e-6)
+
+
+def test_annealing_ends_where_it_was_planned_to(tmp_path):
+    """With another number of epochs all learning rates would have been different."""
+    settings = {"annealing": True, "checkpoint": tmp_path / "state"}
+    kuq.nn.fit(small(), X, Y, training=kuq.nn.Training(max_epochs=2, **settings))
+    with pytest.raises(kuq.ParameterError, match="belongs to other data or settings"):
+        kuq.nn.fit(small(), X, Y, training=kuq.nn.Training(max_epochs=3, **settings))
+
+
 def test_burn_in_trains_the_mean_alone():
     """The loss of such an epoch is the squared error of the mean, and no epoch counts as best."""
     network = small()

@@ -41,7 +41,8 @@ class Grid:
     ``train_rows`` is the most rows that are trained on, by default all. ``data`` are options of
     the data set, ``model`` those of the model, ``model_for`` those that hold for one
     representation alone; ``evaluation`` belongs to the procedure. A grid that is ``like = "NAME"``
-    takes over the settings of another one, and changes some.
+    takes over the settings of another one, and changes some. One with ``epochs = [1, 3, …]`` is a
+    curve over training: a grid for each length, which its evaluation is told as ``training``.
     """
 
     datasets: tuple[str, ...]
@@ -156,7 +157,7 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
             grid: _merged(part, changes.grid.get(grid, {})) for grid, part in file.grid.items()
         }
         place = "" if name == PAPER else f" at the preset {name!r}"
-        grids[name] = _grids(_with_likes(merged), procedure, entries, place)
+        grids[name] = _grids(_with_curves(_with_likes(merged)), procedure, entries, place)
         deviations[name] = tuple(_differences(file.grid, merged, changes.reasons, name))
     remarks = tuple(Deviation("", "", "", text) for text in file.remarks)
     return Experiment(
@@ -190,6 +191,25 @@ def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
             )
         own = {key: value for key, value in table.items() if key != "like"}
         found[name] = _merged(tables[model], own)
+    return found
+
+
+def _with_curves(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Grids that have ``epochs`` become one grid for each of them."""
+    found = {}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping) or "epochs" not in table:
+            found[name] = table
+            continue
+        lengths = table["epochs"]
+        if not (isinstance(lengths, list) and lengths and all(type(n) is int for n in lengths)):
+            raise ParameterError(
+                f"'epochs' of [grid.{name}] must be a list of whole numbers, got {lengths!r}"
+            )
+        rest = {key: value for key, value in table.items() if key != "epochs"}
+        for length in lengths:
+            point = {"model": {"max_epochs": length}, "evaluation": {"training": length}}
+            found[f"{name}-{length}"] = _merged(rest, point)
     return found
 
 

@@ -15,6 +15,7 @@ from kuq.errors import ParameterError
 REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler")
 MODEL_KEYS = (
     "activation",
+    "annealing",
     "backbone",
     "batch_size",
     "bootstrap",

@@ -87,6 +87,8 @@ def _tensors(t: Trainer) -> dict[str, Tensor]:
 def _digest(t: Trainer) -> str:
     """A hash of everything that decides how training goes."""
     settings = {k: v for k, v in asdict(t.training).items() if k not in _FREE}
+    if t.training.annealing:
+        settings["max_epochs"] = t.training.max_epochs
     facts = [repr(t.network), repr(t.score), t.network.seed, settings]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     rows = [t.rows.x, t.rows.y, t.weights.values]

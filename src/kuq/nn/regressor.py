@@ -83,6 +83,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         max_epochs: int = 500,
         patience: int | None = 25,
         plateau: int | None = 5,
+        annealing: bool = False,
         bootstrap: bool = False,
         burn_in: int = 0,
         restore_best: bool = True,
@@ -113,6 +114,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.max_epochs = max_epochs
         self.patience = patience
         self.plateau = plateau
+        self.annealing = annealing
         self.bootstrap = bootstrap
         self.burn_in = burn_in
         self.restore_best = restore_best
@@ -301,6 +303,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             max_epochs=self.max_epochs,
             patience=self.patience,
             plateau=self.plateau,
+            annealing=self.annealing,
             bootstrap=self.bootstrap,
             burn_in=self.burn_in,
             restore_best=self.restore_best,

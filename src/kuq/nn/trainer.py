@@ -123,7 +123,7 @@ class Trainer:
         order = torch.stack([self._order(g) for g in self.generators])
         if self.own_rows is not None:
             order = self.own_rows.gather(1, order)
-        rates = torch.from_numpy(self.stopping.rates()).to(self.device, torch.float32)
+        rates = torch.from_numpy(self._rates()).to(self.device, torch.float32)
         groups, active = self._groups(), None if self.network.at_once else self.stopping.active
         total = torch.zeros(self.network.n_members, device=self.device)
         for start in range(0, len(self.rows), self.training.batch_size):
@@ -141,6 +141,13 @@ class Trainer:
                 _add(total, loss.detach() * index.shape[1], members)
             self.adam.step(self.weights.gradients, rates, active)
         return self._carried(total / len(self.rows), self.train_losses)
+
+    def _rates(self) -> np.ndarray:
+        """The learning rate of every member in this epoch."""
+        rates = self.stopping.rates()
+        if not self.training.annealing:
+            return rates
+        return rates * math.cos(math.pi / 2 * self.epoch / self.training.max_epochs) ** 2
 
     def _step_losses(self, index: Tensor, members: Members, burning: bool) -> Tensor:
         generators = self.generators
