@@ -162,8 +162,9 @@ GOOD = [
 BAD = corruption(dict.fromkeys(("log", "squared", "energy"), 1.0) | {"gaussian": 100.0})
 
 
-def appendix(records):
-    return [dataclasses.replace(r, quantity="mape_M25_appendix") for r in records]
+def of(setting, *parts):
+    """Records of robustness as those of another setting."""
+    return tuple([dataclasses.replace(r, quantity=f"mape_{setting}") for r in p] for p in parts)
 
 
 def curve(experiment, quantity, powers, points=(2.0, 5.0, 10.0, 50.0), level=1e-3, component=""):
@@ -238,12 +239,18 @@ def learned(gap):
 FOR_AND_AGAINST = {
     "robust-au": (GOOD, BAD),
     "robust-eu": (GOOD, BAD),
-    "robust-au-appendix": (appendix(GOOD), appendix(BAD)),
-    "robust-eu-appendix": (appendix(GOOD), appendix(BAD)),
+    "robust-au-appendix": of("M25_appendix", GOOD, BAD),
+    "robust-eu-appendix": of("M25_appendix", GOOD, BAD),
     "degrade-au": (GOOD, BAD),
     "degrade-eu": (GOOD, BAD),
     "order-au": (GOOD, BAD),
     "order-eu": (GOOD, BAD),
+    "order-au-appendix": of("M25_appendix", GOOD, BAD),
+    "order-eu-appendix": of("M25_appendix", GOOD, BAD),
+    "order-au-few": of("M5_overfitted", GOOD, BAD),
+    "order-eu-few": of("M5_overfitted", GOOD, BAD),
+    "order-au-few-appendix": of("M5_appendix", GOOD, BAD),
+    "order-eu-few-appendix": of("M5_appendix", GOOD, BAD),
     "slower-growth": (GOOD, BAD),
     "saturation": (GOOD, corruption({"gaussian": 1.0}, growth={"gaussian": 1})),
     "prr-gaussian": (selective(*BEST_GAUSSIAN), selective("squared", "crps", "gaussian", "log")),

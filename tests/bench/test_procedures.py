@@ -1,5 +1,6 @@
 """What the experiments compute, against formulas and kuq's own functions on kept predictions."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from kuq.bench import Store, read_experiment, run
 from kuq.bench.arrays import load_arrays
 from kuq.bench.bandwidths import bandwidth_of
 from kuq.bench.kept import from_arrays, to_arrays
+from kuq.bench.procedures import active_learning
 from kuq.bench.procedures.known_ensembles import KnownLaw
 from kuq.errors import ParameterError
 
@@ -185,6 +187,16 @@ def test_plug_in_statistics_are_short_by_one_over_members(records):
     assert fair.keys() == plug_in.keys()
     for key, bias in plug_in.items():
         assert 1 + bias == pytest.approx((1 - 1 / key[-1]) * (1 + fair[key]), rel=1e-9)
+
+
+def test_a_setting_ends_the_names_of_quantities(study):
+    """Two grids over one data set would else give records of the same name."""
+    _, arrays = kept(study, "active_learning/tables/diabetes/normal/0")
+    [cell] = read_experiment(ROOT / "experiments" / "active_learning.toml", "smoke").cells()
+    plain = list(active_learning.evaluate(cell, arrays, None))
+    named = dataclasses.replace(cell, evaluation={**cell.evaluation, "setting": "long"})
+    for before, after in zip(plain, active_learning.evaluate(named, arrays, None), strict=True):
+        assert after == dataclasses.replace(before, quantity=f"{before.quantity}_long")
 
 
 def test_acquisitions_begin_alike(records):

@@ -1,6 +1,7 @@
 """Tables: what stands in them, and every format from one object."""
 
 import csv
+import dataclasses
 import io
 import math
 import re
@@ -319,6 +320,36 @@ def test_settings_of_robustness_are_told_in_words():
         "Robustness, 25 members, own",
         "Robustness, 3 members, own",
     ]
+
+
+def test_a_setting_beside_the_papers_has_a_table_of_its_own():
+    plain = [r for r in RECORDS if r.experiment == "active_learning"]
+    beside = [dataclasses.replace(r, quantity="mse_trained", value=r.value / 2) for r in plain]
+    tables = {t.name: t for t in result_tables(Evidence([*plain, *beside]))}
+    assert {"active-learning", "active-learning-trained"} <= set(tables)
+    assert tables["active-learning-trained"].title == 'Active learning, setting "trained"'
+    assert to_csv(tables["active-learning"]) == to_csv(TABLES["active-learning"])
+    for row, half in zip(
+        tables["active-learning"].rows, tables["active-learning-trained"].rows, strict=True
+    ):
+        assert row[0] == half[0]
+        for entry, other in zip(row[1], half[1], strict=True):
+            assert other.paper is None
+            if entry.ours is not None:
+                assert other.ours.mean == pytest.approx(entry.ours.mean / 2)
+    both, alone = (rank_tables(Evidence(part)) for part in ([*plain, *beside], plain))
+    assert [to_csv(t) for t in both] == [to_csv(t) for t in alone]
+    names = [f.name for f in curves.active_learning(Evidence([*plain, *beside]))]
+    assert names == ["active-learning", "active-learning-trained"]
+
+
+def test_intervals_in_factors_follow_positive_values():
+    """By hand: the mean of logarithms 0, 1, 2 (base ten), and 4.303 of its standard errors."""
+    found = estimate([1.0, 10.0, 100.0], factors=True)
+    half = 10 ** (4.302653 / np.sqrt(3))
+    assert (found.mean, found.low, found.high) == pytest.approx((10, 10 / half, 10 * half))
+    assert estimate([0.0, 1.0], factors=True) == estimate([0.0, 1.0])
+    assert estimate([3.7], factors=True).mean == 3.7
 
 
 def test_curves_do_not_spoil_single_numbers():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
@@ -29,12 +29,20 @@ class Estimate:
     seeds: int
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float], *, factors: bool = False) -> Estimate:
     """The mean of values and its 95 % t-interval.
+
+    With ``factors``, for positive values that differ by factors rather than by differences, the
+    geometric mean, and an interval that is as symmetric in factors.
 
     >>> estimate([1.0, 2.0, 3.0])
     Estimate(mean=2.0, low=-0.484137711..., high=4.484137711..., seeds=3)
+    >>> estimate([1.0, 10.0, 100.0], factors=True)
+    Estimate(mean=10.0..., low=0.03279..., high=3048.8..., seeds=3)
     """
+    if factors and len(values) > 1 and min(values) > 0:
+        e = estimate([math.log(value) for value in values])
+        return Estimate(math.exp(e.mean), math.exp(e.low), math.exp(e.high), e.seeds)
     data = np.asarray(values, dtype=np.float64)
     mean = float(data.mean()) if data.size else math.nan
     if data.size < 2 or not math.isfinite(mean):
@@ -116,7 +124,7 @@ def final_values(records: Iterable[Record]) -> list[Record]:
 
 
 def estimates(
-    table: dict[CellKey, dict[int, float]], keep: Callable[[CellKey], bool] = lambda cell: True
+    table: Mapping[CellKey, Mapping[int, float]], *, factors: bool = False
 ) -> dict[CellKey, Estimate]:
     """The estimate over seeds of every cell."""
-    return {cell: estimate(list(seeds.values())) for cell, seeds in table.items() if keep(cell)}
+    return {cell: estimate(list(seeds.values()), factors=factors) for cell, seeds in table.items()}

@@ -77,8 +77,9 @@ def result_tables(evidence: Evidence) -> list[Table]:
         _grid(
             "test-error",
             "Test error",
-            "Mean squared error of the mean prediction behind selective prediction, in units of "
-            "the standardised target: what the models can do at all.",
+            "Mean squared error of the mean prediction behind selective prediction: what the "
+            "models can do at all. Tables are standardised; functions and images have their own "
+            "units.",
             evidence.single("selective_prediction", "mse"),
             (),
             {"": Name("MSE", "MSE")},
@@ -121,24 +122,44 @@ def result_tables(evidence: Evidence) -> list[Table]:
             decimals(4),
             higher_is_better=False,
         ),
-        _grid(
-            "active-learning",
-            "Active learning",
-            "Mean squared error on the test set after the last round; lower is better.",
-            final_values(evidence.of("active_learning", "mse")),
-            paper.of("active_learning", "mse"),
-            {**SCORES, **RANDOM},
-            significant,
-            higher_is_better=False,
-            paper_table="final test loss",
-        ),
+        *(_active_learning(evidence, paper, quantity) for quantity in learning_settings(evidence)),
         _bandwidths(evidence),
     ]
     return [table for table in tables if table is not None]
 
 
+def learning_settings(evidence: Evidence) -> list[str]:
+    """The quantities of active learning that a run has, the paper's setting first."""
+    return sorted(q for q in evidence.quantities("active_learning") if re.match("mse(_|$)", q))
+
+
+def learning_name(quantity: str) -> str:
+    """A setting of active learning in words.
+
+    >>> learning_name("mse"), learning_name("mse_trained")
+    ('Active learning', 'Active learning, setting "trained"')
+    """
+    setting = quantity.removeprefix("mse").removeprefix("_")
+    return "Active learning" + (f', setting "{setting}"' if setting else "")
+
+
+def _active_learning(evidence: Evidence, paper: Evidence, quantity: str) -> Table | None:
+    return _grid(
+        quantity.replace("mse", "active-learning").replace("_", "-"),
+        learning_name(quantity),
+        "Mean squared error on the test set after the last round; lower is better.",
+        final_values(evidence.of("active_learning", quantity)),
+        paper.of("active_learning", quantity),
+        {**SCORES, **RANDOM},
+        significant,
+        higher_is_better=False,
+        paper_table="final test loss" if quantity == "mse" else "",
+    )
+
+
 def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | None:
-    ours = estimates(by_cell(evidence.of("robustness", quantity), along_x=True, component=True))
+    records = evidence.of("robustness", quantity)
+    ours = estimates(by_cell(records, along_x=True, component=True), factors=True)
     if not ours:
         return None
     theirs = by_cell(paper.of("robustness", "mape_M25"), along_x=True, component=True)
@@ -164,7 +185,8 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
         name=quantity.replace("mape", "robustness").replace("_", "-"),
         title=f"Robustness, {setting_name(quantity)}",
         caption="Mean absolute percentage error of aleatoric and epistemic uncertainty when one "
-        "member trained on targets with noise of standard deviation δ joins the ensemble.",
+        "member trained on targets with noise of standard deviation δ joins the ensemble; "
+        "geometric mean over seeds, since they differ by factors.",
         row_heads=("Data", "Type", "Score"),
         columns=tuple(Name(f"δ = {delta:g}", rf"$\delta={delta:g}$") for delta in deltas),
         rows=tuple(rows),
@@ -261,7 +283,8 @@ def _bandwidths(evidence: Evidence) -> Table | None:
     return Table(
         name="bandwidths",
         title="Bandwidths of the Gaussian kernel",
-        caption="Mean over seeds, in units of the standardised target.",
+        caption="Mean over seeds. Targets of tables are standardised; functions and images have "
+        "units of their own, and their distances count all points.",
         row_heads=("Data", "Method"),
         columns=tuple(name_of(name.replace("_", " "), {}) for name in columns),
         rows=tuple(rows),

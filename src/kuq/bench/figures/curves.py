@@ -20,7 +20,13 @@ from kuq.bench.figures.drawing import (
 )
 from kuq.bench.paper import paper_records
 from kuq.bench.records import Record
-from kuq.bench.result_tables import is_of_the_paper, robustness_settings, setting_name
+from kuq.bench.result_tables import (
+    is_of_the_paper,
+    learning_name,
+    learning_settings,
+    robustness_settings,
+    setting_name,
+)
 from kuq.bench.vocabulary import (
     COMPONENTS,
     DATASETS,
@@ -70,10 +76,12 @@ def _title(dataset: str, method: str) -> str:
     return printable(f"{name}, {name_of(method, REPRESENTATIONS).text}")
 
 
-def _mean_curves(records: Iterable[Record]) -> dict[tuple[str, str, str], Curve]:
-    """Means over seeds along x, by data set, representation and score."""
+def _mean_curves(
+    records: Iterable[Record], *, factors: bool = False
+) -> dict[tuple[str, str, str], Curve]:
+    """Means over seeds along x, geometric ones with ``factors``, by what they belong to."""
     curves: dict[tuple[str, str, str], Curve] = defaultdict(list)
-    for cell, e in estimates(by_cell(records, along_x=True)).items():
+    for cell, e in estimates(by_cell(records, along_x=True), factors=factors).items():
         if cell.x is not None:
             curves[cell.dataset, cell.representation, cell.score].append((cell.x, e.mean))
     return {key: sorted(curve) for key, curve in curves.items()}
@@ -126,7 +134,8 @@ def robustness(evidence: Evidence) -> list[Figure]:
         for dataset in ordered({r.dataset for r in records}, DATASETS):
             for component in COMPONENTS:
                 ours = _mean_curves(
-                    r for r in records if (r.dataset, r.component) == (dataset, component)
+                    (r for r in records if (r.dataset, r.component) == (dataset, component)),
+                    factors=True,
                 )
                 theirs = _mean_curves(
                     r for r in paper.of("robustness", "mape_M25", component) if r.dataset == dataset
@@ -171,16 +180,19 @@ def robustness(evidence: Evidence) -> list[Figure]:
     return figures
 
 
-def active_learning(evidence: Evidence) -> Figure | None:
-    """Test error against the number of labels, with the spread over seeds."""
-    records = evidence.of("active_learning", "mse")
-    records = [r for r in records if r.x is not None]
-    if not records:
-        return None
+def active_learning(evidence: Evidence) -> list[Figure]:
+    """Test error against the number of labels, one figure per setting."""
+    return [_learning(evidence, quantity) for quantity in learning_settings(evidence)]
+
+
+def _learning(evidence: Evidence, quantity: str) -> Figure:
+    """Means over seeds with their spread."""
+    records = [r for r in evidence.of("active_learning", quantity) if r.x is not None]
+    name = quantity.replace("mse", "active").replace("_", "-")
     panels: list[Panel] = []
     table = by_cell(records, along_x=True)
     for dataset, method in _cells(records):
-        with drawing(f"active-{dataset}-{method}", panels) as axes:
+        with drawing(f"{name}-{dataset}-{method}", panels) as axes:
             rows = {
                 c: v for c, v in table.items() if (c.dataset, c.representation) == (dataset, method)
             }
@@ -205,8 +217,8 @@ def active_learning(evidence: Evidence) -> Figure | None:
                 )
             axes.set(title=_title(dataset, method), xlabel="labels", ylabel="test MSE")
     return Figure(
-        "active-learning",
-        "Active learning",
+        quantity.replace("mse", "active-learning").replace("_", "-"),
+        learning_name(quantity),
         "Test error against the number of labels: mean over seeds, with one standard deviation "
         "shaded. Dotted: random acquisition.",
         tuple(panels),

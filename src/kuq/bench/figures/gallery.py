@@ -16,7 +16,7 @@ def all_figures(evidence: Evidence) -> list[Figure]:
         curves.retention(evidence),
         curves.training(evidence),
         *maps.maps(evidence),
-        curves.active_learning(evidence),
+        *curves.active_learning(evidence),
         curves.runtime(evidence),
         curves.approximation(evidence),
     ]

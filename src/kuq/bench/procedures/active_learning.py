@@ -30,7 +30,8 @@ class Options:
     """Keys of ``[grid.NAME.evaluation]``: shares of the pool, and how often it is labelled.
 
     ``candidates`` scores a random part of the pool only (0: all of it); ``test_rows`` limits the
-    test rows (0: all of them).
+    test rows (0: all of them). ``setting`` ends the names of the quantities, for a grid beside
+    the paper's: ``"trained"`` gives ``mse_trained``.
     """
 
     initial: float = 0.05
@@ -40,6 +41,7 @@ class Options:
     bandwidth: str | float | Mapping[str, Any] = TARGETS
     candidates: int = 0
     test_rows: int = 0
+    setting: str = ""
     #: Accuracy of quadratures, which members that hardly differ have to pay for.
     rtol: float = 1e-8
 
@@ -114,12 +116,14 @@ def _first_one_kept(cell: Cell) -> Callable[[Any, Any], Any]:
 
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
     """Test MSE against the number of labels, for every acquisition."""
-    yield cell.record("bandwidth", float(arrays["bandwidth"]), score="gaussian")
+    setting = from_table(Options, cell.evaluation, "evaluation").setting
+    end = f"_{setting}" if setting else ""
+    yield cell.record(f"bandwidth{end}", float(arrays["bandwidth"]), score="gaussian")
     for key in arrays:
         what, _, name = key.partition(".")
         if what == "mse":
             for size, error in zip(arrays[f"labels.{name}"], arrays[key], strict=True):
-                yield cell.record("mse", error, score=name, x=size)
+                yield cell.record(f"mse{end}", error, score=name, x=size)
 
 
 PROCEDURE = Procedure(predict, evaluate, options=Options, learns=True)
