@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from study_records import study
 
-from kuq.bench.estimates import Evidence, estimate, final_values
+from kuq.bench.estimates import Estimate, Evidence, estimate, final_values
 from kuq.bench.figures import curves
 from kuq.bench.paper import paper_records
 from kuq.bench.rank_tables import rank_tables
@@ -85,6 +85,37 @@ def test_active_learning_shows_the_last_round():
     assert len(values) == 3
     found = entry("active-learning", "Yacht", "NG", column="random")
     assert found.ours.mean == pytest.approx(np.mean(values))
+
+
+def test_acquisitions_are_compared_with_random_seed_by_seed():
+    """By hand: ratios 1/2 and 2 have the geometric mean 1, whatever the levels of the seeds."""
+    records = [
+        Record("active_learning", "yacht", "normal", seed, "mse", value, score, x=float(x))
+        for seed, score, value in (
+            (0, "crps", 1.0),
+            (0, "random", 2.0),
+            (1, "crps", 200.0),
+            (1, "random", 100.0),
+            (2, "crps", 7.0),  # no random acquisition with this seed: no comparison
+        )
+        for x in (10, 20)
+    ]
+    tables = {t.name: t for t in result_tables(Evidence(records))}
+    table = tables["active-learning-against-random"]
+    assert [c.text for c in table.columns] == ["CRPS"]
+    [(labels, [found])] = table.rows
+    assert labels == ("Yacht", "NG")
+    assert (found.ours.mean, found.ours.seeds) == (pytest.approx(1), 2)
+    alone = [r for r in records if r.score != "random"]
+    assert "active-learning-against-random" not in {t.name for t in result_tables(Evidence(alone))}
+
+
+def test_intervals_end_where_values_must():
+    assert estimate([0.1, 0.9], limits=(0.0, 1.0)) == Estimate(0.5, 0.0, 1.0, 2)
+    inner, free = estimate([0.4, 0.41, 0.39], limits=(0.0, 1.0)), estimate([0.4, 0.41, 0.39])
+    assert inner == free
+    auroc = [e for _, row in TABLES["ood-detection"].rows for e in row if e.ours is not None]
+    assert all(0 <= e.ours.low <= e.ours.high <= 1 for e in auroc)
 
 
 def test_final_values_are_by_curve():
@@ -247,7 +278,9 @@ def test_nothing_gives_no_table():
 
 def test_the_papers_own_values_give_its_own_table():
     paper = Evidence(r for r in paper_records() if r.quantity != "mse_std")
-    for table in result_tables(paper):
+    tables = [table for table in result_tables(paper) if table.paper_table]
+    assert len(tables) == 4
+    for table in tables:
         for _, entries in table.rows:
             for e in entries:
                 assert (e.ours is None) == (e.paper is None)

@@ -18,6 +18,11 @@ from kuq.bench.records import Record
 Fields: TypeAlias = Mapping[str, Mapping[str, NDArray[np.float64]]]
 
 
+#: The least and the largest value that a quantity can have.
+Limits: TypeAlias = tuple[float, float]
+UNLIMITED: Limits = (-math.inf, math.inf)
+
+
 @final
 @dataclass(frozen=True)
 class Estimate:
@@ -29,8 +34,10 @@ class Estimate:
     seeds: int
 
 
-def estimate(values: Sequence[float], *, factors: bool = False) -> Estimate:
-    """The mean of values and its 95 % t-interval.
+def estimate(
+    values: Sequence[float], *, factors: bool = False, limits: Limits = UNLIMITED
+) -> Estimate:
+    """The mean of values and its 95 % t-interval, as far as it lies within the limits.
 
     With ``factors``, for positive values that differ by factors rather than by differences, the
     geometric mean, and an interval that is as symmetric in factors.
@@ -48,7 +55,8 @@ def estimate(values: Sequence[float], *, factors: bool = False) -> Estimate:
     if data.size < 2 or not math.isfinite(mean):
         return Estimate(mean, math.nan, math.nan, int(data.size))
     half = float(stats.t.ppf(0.975, data.size - 1)) * float(data.std(ddof=1)) / math.sqrt(data.size)
-    return Estimate(mean, mean - half, mean + half, int(data.size))
+    low, high = limits
+    return Estimate(mean, max(low, mean - half), min(high, mean + half), int(data.size))
 
 
 @final
@@ -124,7 +132,13 @@ def final_values(records: Iterable[Record]) -> list[Record]:
 
 
 def estimates(
-    table: Mapping[CellKey, Mapping[int, float]], *, factors: bool = False
+    table: Mapping[CellKey, Mapping[int, float]],
+    *,
+    factors: bool = False,
+    limits: Limits = UNLIMITED,
 ) -> dict[CellKey, Estimate]:
     """The estimate over seeds of every cell."""
-    return {cell: estimate(list(seeds.values()), factors=factors) for cell, seeds in table.items()}
+    return {
+        cell: estimate(list(seeds.values()), factors=factors, limits=limits)
+        for cell, seeds in table.items()
+    }

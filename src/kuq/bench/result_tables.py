@@ -5,8 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
-from kuq.bench.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
+from kuq.bench.estimates import (
+    UNLIMITED,
+    CellKey,
+    Estimate,
+    Evidence,
+    Limits,
+    by_cell,
+    estimates,
+    final_values,
+)
 from kuq.bench.paper import paper_records
 from kuq.bench.records import Record
 from kuq.bench.table import Table, decimals, mark_best, significant
@@ -26,6 +36,7 @@ _TRAINING = {
     "appendix": "trained as the appendix says (early stopping)",
     "overfitted": "trained without early stopping (over-confident)",
 }
+_POSITIVE, _SHARE = (0.0, math.inf), (0.0, 1.0)
 _SETTING = re.compile(r"mape_M(\d+)_(\w+)")
 
 
@@ -73,6 +84,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             decimals(3),
             higher_is_better=False,
             paper_table="PRR for all data sets",
+            limits=_POSITIVE,
         ),
         _grid(
             "test-error",
@@ -85,6 +97,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             {"": Name("MSE", "MSE")},
             significant,
             higher_is_better=False,
+            limits=_POSITIVE,
         ),
         _grid(
             "ood-detection",
@@ -96,6 +109,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             decimals(4),
             higher_is_better=True,
             paper_table="AUROC for all data sets",
+            limits=_SHARE,
             bounds=(
                 evidence.single("ood_detection", "auroc_low", "epistemic"),
                 evidence.single("ood_detection", "auroc_high", "epistemic"),
@@ -110,6 +124,7 @@ def result_tables(evidence: Evidence) -> list[Table]:
             SCORES,
             decimals(4),
             higher_is_better=True,
+            limits=_SHARE,
         ),
         _grid(
             "ood-false-alarms",
@@ -121,8 +136,16 @@ def result_tables(evidence: Evidence) -> list[Table]:
             SCORES,
             decimals(4),
             higher_is_better=False,
+            limits=_SHARE,
         ),
-        *(_active_learning(evidence, paper, quantity) for quantity in learning_settings(evidence)),
+        *(
+            table
+            for quantity in learning_settings(evidence)
+            for table in (
+                _active_learning(evidence, paper, quantity),
+                _against_random(evidence, quantity),
+            )
+        ),
         _bandwidths(evidence),
     ]
     return [table for table in tables if table is not None]
@@ -154,6 +177,29 @@ def _active_learning(evidence: Evidence, paper: Evidence, quantity: str) -> Tabl
         significant,
         higher_is_better=False,
         paper_table="final test loss" if quantity == "mse" else "",
+        limits=_POSITIVE,
+    )
+
+
+def _against_random(evidence: Evidence, quantity: str) -> Table | None:
+    """Errors of a seed divided by that of random acquisition from the same first labels."""
+    table = by_cell(final_values(evidence.of("active_learning", quantity)))
+    ratios = {}
+    for cell, seeds in table.items():
+        chance = table.get(replace(cell, score="random"), {})
+        found = {seed: value / chance[seed] for seed, value in seeds.items() if chance.get(seed)}
+        if cell.score != "random" and found:
+            ratios[cell] = found
+    return _grid(
+        quantity.replace("mse", "active-learning-against-random").replace("_", "-"),
+        f"{learning_name(quantity)}: against random acquisition",
+        "Test error after the last round, divided by that of random acquisition with the same "
+        "seed; geometric mean over seeds. Below 1 it is worth asking the uncertainty.",
+        estimates(ratios, factors=True),
+        (),
+        SCORES,
+        decimals(3),
+        higher_is_better=False,
     )
 
 
@@ -205,7 +251,7 @@ def _grid(
     name: str,
     title: str,
     caption: str,
-    ours: Iterable[Record],
+    ours: Iterable[Record] | Mapping[CellKey, Estimate],
     paper: Iterable[Record],
     columns: Mapping[str, Name],
     number: Callable[[float], str],
@@ -213,12 +259,15 @@ def _grid(
     higher_is_better: bool,
     paper_table: str = "",
     bounds: tuple[Iterable[Record], Iterable[Record]] = ((), ()),
+    limits: Limits = UNLIMITED,
 ) -> Table | None:
     """A table of data sets and representations against scores.
 
     ``bounds`` are intervals of single values, such as bootstrap, for cells with one seed.
+    ``limits`` are those of the quantity, beyond which no interval needs to go.
     """
-    found = _with_bounds(estimates(by_cell(ours)), *(by_cell(ends) for ends in bounds))
+    means = ours if isinstance(ours, Mapping) else estimates(by_cell(ours), limits=limits)
+    found = _with_bounds(means, *(by_cell(ends) for ends in bounds))
     if not found:
         return None
     theirs = by_cell(paper)
@@ -248,7 +297,7 @@ def _grid(
 
 
 def _with_bounds(
-    found: dict[CellKey, Estimate],
+    found: Mapping[CellKey, Estimate],
     low: Mapping[CellKey, Mapping[int, float]],
     high: Mapping[CellKey, Mapping[int, float]],
 ) -> dict[CellKey, Estimate]:

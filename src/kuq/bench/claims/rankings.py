@@ -140,21 +140,21 @@ CLAIMS = (
     ),
     _claim(
         "prr-comparable",
-        "Energy score and CRPS rank slightly worse than the Gaussian kernel, but comparably "
-        "(within half a rank).",
+        "In selective prediction energy score and CRPS rank slightly worse than the Gaussian "
+        "kernel, but comparably (within half a rank).",
         _PRR,
         _total(SELECTIVE, _comparable, "gaussian", "energy", "crps"),
     ),
     _claim(
         "prr-log",
-        "The log score has the worst task-weighted average rank.",
+        "In selective prediction the log score has the worst task-weighted average rank.",
         _PRR,
         _total(SELECTIVE, is_worst("log"), "log", "squared", "crps", "gaussian"),
     ),
     _claim(
         "prr-expressive",
-        f"For expressive representations ({_names}) a strictly proper kernel score beats log score "
-        "and squared error.",
+        f"In selective prediction with expressive representations ({_names}) a strictly proper "
+        "kernel score beats log score and squared error.",
         _PRR,
         _for_each(
             SELECTIVE,
@@ -167,8 +167,8 @@ CLAIMS = (
     ),
     _claim(
         "prr-se",
-        "For unimodal representations (NG, DER) the squared error stays within half a rank of the "
-        "best.",
+        "In selective prediction with unimodal representations (NG, DER) the squared error stays "
+        "within half a rank of the best.",
         _PRR,
         _for_each(SELECTIVE, ("normal", "evidential"), _se_competitive, "squared", "gaussian"),
     ),
@@ -186,7 +186,7 @@ CLAIMS = (
     ),
     _claim(
         "ood-energy",
-        "The energy score follows second among kernel scores.",
+        "In OOD detection the energy score follows second among kernel scores.",
         _AUROC,
         _total(
             OOD,
@@ -199,25 +199,25 @@ CLAIMS = (
     ),
     _claim(
         "ood-se",
-        "The squared error has the worst average rank.",
+        "In OOD detection the squared error has the worst average rank.",
         _AUROC,
         _total(OOD, is_worst("squared"), "squared", "crps", "energy", "gaussian"),
     ),
     _claim(
         "ood-log-normal",
-        "The log score does well for univariate normal predictions: best for NG and DER.",
+        "In OOD detection the log score is best for univariate normal predictions, NG and DER.",
         _AUROC,
         _for_each(OOD, ("normal", "evidential"), is_best("log"), "log", "crps", "squared"),
     ),
     _claim(
         "ood-log-lora",
-        "The log score fails for the multivariate normal: worst for LoRa.",
+        "In OOD detection the log score fails for the multivariate normal: worst for LoRa.",
         _AUROC,
         _for_each(OOD, ("low-rank",), is_worst("log"), "log", "crps", "squared"),
     ),
     _claim(
         "ood-ceiling",
-        "AUROC is near one almost everywhere: 0.9 or more in 90 % of results.",
+        "In OOD detection AUROC is near one almost everywhere: 0.9 or more in 90 % of results.",
         _AUROC,
         _near_ceiling,
     ),
@@ -242,31 +242,31 @@ CLAIMS = (
     ),
     _claim(
         "al-significant",
-        "Its rank is significantly lower than that of the others.",
+        "In active learning the Gaussian kernel ranks significantly lower than all others.",
         _LEARNING,
         _significantly_best,
     ),
     _claim(
         "al-proper",
-        "The three strictly proper kernel scores have the three best average ranks.",
+        "In active learning the three strictly proper kernel scores have the three best ranks.",
         _LEARNING,
         _total(ACTIVE, _three_best, "gaussian", "energy", "crps", "squared", "random"),
     ),
     _claim(
         "al-log",
-        "The log score is worse than random acquisition.",
+        "In active learning the log score is worse than random acquisition.",
         _LEARNING,
         _total(ACTIVE, lambda r: r["log"] > r["random"], "log", "random"),
     ),
     _claim(
         "al-se",
-        "The squared error is worse than random acquisition.",
+        "In active learning the squared error is worse than random acquisition.",
         _LEARNING,
         _total(ACTIVE, lambda r: r["squared"] > r["random"], "squared", "random"),
     ),
     _claim(
         "al-sampler",
-        "For sampling-based predictions random acquisition is the worst choice.",
+        "In active learning with samples (SB) random acquisition is the worst choice.",
         "Section 6, table of ranks in active learning",
         _for_each(ACTIVE, ("sampler",), is_worst("random"), "squared", "crps", "random"),
     ),
