@@ -43,7 +43,7 @@ CREATE TABLE cells (
 CREATE TABLE records (
     cell TEXT NOT NULL REFERENCES cells, position INTEGER NOT NULL, quantity TEXT NOT NULL,
     score TEXT NOT NULL, component TEXT NOT NULL, x REAL, value REAL,
-    PRIMARY KEY (cell, position));
+    PRIMARY KEY (cell, position)) WITHOUT ROWID;
 """
 
 

@@ -11,6 +11,7 @@ import kuq
 from kuq.bench.estimates import Evidence
 from kuq.bench.rank_tables import PROTOCOL, protocol_ranking
 from kuq.bench.ranking import Ranking
+from kuq.bench.vocabulary import data_name
 from kuq.protocols.influence import influence_curves
 
 
@@ -70,6 +71,23 @@ class Case:
                 self.evidence, PROTOCOL[experiment], representation
             )
         return self._rankings[key]
+
+
+def if_real(case: Case, verdict: Verdict, experiment: str, method: str | None = None) -> Verdict:
+    """A verdict, unless half of the data behind it or more are synthetic stand-ins.
+
+    The paper speaks of the real data; of these the stand-ins neither confirm nor refute anything.
+    """
+    records = (r for r in case.evidence.records if r.experiment == experiment)
+    cells = {(r.dataset, r.representation) for r in records if method in (None, r.representation)}
+    made = sum(data_name(dataset).synthetic for dataset, _ in cells)
+    if verdict.status is Status.UNDECIDED or 2 * made < len(cells):
+        return verdict
+    name = experiment.replace("_", " ")
+    return undecided(
+        f"{verdict.numbers}; here it {verdict.status.value}, but {made} of {len(cells)} results of "
+        f"{name} are on synthetic stand-ins"
+    )
 
 
 @final

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq.bench.claims.claim import Case, Claim, Verdict, decided, undecided
+from kuq.bench.claims.claim import Case, Claim, Verdict, decided, if_real, undecided
 from kuq.bench.claims.rank_tests import BASELINES, STRICTLY_PROPER, Averages, least
 from kuq.bench.rank_tables import PROTOCOLS
 from kuq.bench.vocabulary import RANDOM, SCORES, name_of
@@ -46,6 +46,12 @@ def _text(found: dict[str, Averages]) -> str:
     return "; ".join(parts)
 
 
+def _if_all_real(case: Case, verdict: Verdict) -> Verdict:
+    for protocol in PROTOCOLS:
+        verdict = if_real(case, verdict, protocol.experiment)
+    return verdict
+
+
 def _some_kernel_beats_baselines(case: Case) -> Verdict:
     found = _averages(case)
     if isinstance(found, str):
@@ -53,7 +59,7 @@ def _some_kernel_beats_baselines(case: Case) -> Verdict:
     lead = min(least(r, BASELINES) - least(r, STRICTLY_PROPER) for r in found.values())
     if abs(lead) < CLOSE:
         return undecided(f"{_text(found)}; a lead of less than {CLOSE} rank is not counted")
-    return decided(lead > 0, _text(found))
+    return _if_all_real(case, decided(lead > 0, _text(found)))
 
 
 def _each_kernel_beats_baselines_mostly(case: Case) -> Verdict:
@@ -68,8 +74,10 @@ def _each_kernel_beats_baselines_mostly(case: Case) -> Verdict:
     text = ", ".join(f"{SCORES[s].text} {n} of {len(found)}" for s, n in clear.items())
     text = f"protocols won by {CLOSE} rank or more: {text}; {_text(found)}"
     if min(clear.values()) * 2 > len(found):
-        return decided(True, text)
-    return undecided(text) if min(possible.values()) * 2 > len(found) else decided(False, text)
+        return _if_all_real(case, decided(True, text))
+    if min(possible.values()) * 2 > len(found):
+        return undecided(text)
+    return _if_all_real(case, decided(False, text))
 
 
 def _none_dominates(case: Case) -> Verdict:
@@ -79,7 +87,7 @@ def _none_dominates(case: Case) -> Verdict:
     names = {**SCORES, **RANDOM}
     best = {name: min(ranks, key=lambda s: _finite(ranks[s])) for name, ranks in found.items()}
     text = ", ".join(f"{name} {name_of(s, names).text}" for name, s in best.items())
-    return decided(len(set(best.values())) > 1, f"best: {text}")
+    return _if_all_real(case, decided(len(set(best.values())) > 1, f"best: {text}"))
 
 
 def _finite(value: float) -> float:
@@ -93,7 +101,8 @@ def _disentangled(case: Case) -> Verdict:
     if not {"squared", "crps"} <= set(found):
         return undecided("this run keeps no correlation between AU and EU over a field")
     se, crps = (float(np.mean(found[s])) for s in ("squared", "crps"))
-    return decided(se > crps, f"correlation of AU and EU over fields: SE {se:.3f}, CRPS {crps:.3f}")
+    text = f"correlation of AU and EU over fields: SE {se:.3f}, CRPS {crps:.3f}"
+    return if_real(case, decided(se > crps, text), "ood_detection")
 
 
 def _noise_grows_with_time(case: Case) -> Verdict:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kuq.bench.claims.claim import Case, Verdict, decided, undecided
+from kuq.bench.claims.claim import Case, Verdict, decided, if_real, undecided
 from kuq.bench.ranking import Ranking
 from kuq.bench.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
 
@@ -54,7 +54,7 @@ def rank_verdict(
     numbers += f"; true in {100 * share:.0f} % of redrawn collections of data sets"
     if (share if holds else 1 - share) < AGREEMENT:
         return undecided(numbers)
-    return decided(holds, numbers)
+    return if_real(case, decided(holds, numbers), experiment, representation)
 
 
 def agreement(found: Ranking, statement: Statement, needs: tuple[str, ...]) -> float:

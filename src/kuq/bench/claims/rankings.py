@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq.bench.claims.claim import Case, Claim, Verdict, decided, undecided
+from kuq.bench.claims.claim import Case, Claim, Verdict, decided, if_real, undecided
 from kuq.bench.claims.rank_tests import (
     BASELINES,
     STRICTLY_PROPER,
@@ -77,7 +77,8 @@ def _near_ceiling(case: Case) -> Verdict:
     if len(values) < 8:
         return undecided(f"{len(values)} results of OOD detection; at least 8 are needed")
     share = float(np.mean(np.asarray(values) >= 0.9))
-    return decided(share >= 0.9, f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(values)}")
+    text = f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(values)}"
+    return if_real(case, decided(share >= 0.9, text), OOD)
 
 
 def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:

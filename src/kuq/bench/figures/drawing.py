@@ -6,6 +6,7 @@ import io
 import math
 import re
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,10 +138,11 @@ def _embedded(svg: str, name: str) -> str:
     """SVG for a page: small, with ids of its own, ink in the colour of the text around it."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
-    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
-    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
-    prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())
-    svg = re.sub(r'( id="|url\(#|href="#)', rf"\1{prefix}-", svg)
+    used = dict.fromkeys(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+    prefix = f"d{zlib.crc32(name.encode()):x}"
+    ids = {old: f"{prefix}-{place}" for place, old in enumerate(used)}
+    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{ids[m[1]]}"' if m[1] in ids else "", svg)
+    svg = re.sub(r'(url\(#|href="#)([^")]+)', lambda m: m[1] + ids[m[2]], svg)
     svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
     # Hundredths of a point are enough.
@@ -177,7 +179,7 @@ def printable(text: str) -> str:
 
 def _plain_powers(axes: Axes) -> None:
     """Logarithmic axes with labels as plain text: 1, 2, 5 over few decades, powers over many."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         scale = axis.get_scale()
@@ -190,6 +192,8 @@ def _plain_powers(axes: Axes) -> None:
             axis.set_major_locator(ticks)
         axis.set_major_formatter(FuncFormatter(_short if few else _power))
         axis.set_minor_formatter(NullFormatter())
+        if decades > 3:
+            axis.set_minor_locator(NullLocator())
 
 
 def _short(value: float, place: object = None) -> str:
