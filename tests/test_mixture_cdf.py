@@ -91,3 +91,27 @@ def test_the_route_is_taken(monkeypatch):
         p, q = pair(distance, 0.0)
         kuq.divergence(kuq.NormalMixture(*p), kuq.NormalMixture(*q), kuq.CRPS())
         assert len(used) == count
+
+
+def test_only_close_pairs_are_computed_again(monkeypatch):
+    """One close pair in a batch must not cost as much as if all of them were close."""
+    rng = np.random.default_rng(3)
+    weights = np.broadcast_to([0.3, 0.7], (3, 40, 2))
+    loc, scale = rng.normal(size=(3, 40, 2)), 0.5 + rng.random((3, 40, 2))
+    loc[1, 7], scale[1, 7] = loc[0, 7] + 1e-6, scale[0, 7]
+    laws = kuq.Ensemble(kuq.NormalMixture(weights, loc, scale))
+    counts, original = [], mixture_cdf.divergence
+    monkeypatch.setattr(
+        mixture_cdf,
+        "divergence",
+        lambda p, q, budget: counts.append(p.lead[0]) or original(p, q, budget),
+    )
+    together = kuq.decompose(laws, kuq.CRPS()).epistemic
+    assert counts == [1]
+    alone = [
+        kuq.decompose(kuq.Ensemble(kuq.NormalMixture(*part)), kuq.CRPS()).epistemic[0]
+        for part in (
+            [a[:, row : row + 1] for a in (weights, loc, scale)] for row in range(loc.shape[1])
+        )
+    ]
+    np.testing.assert_allclose(together, alone, rtol=1e-14)

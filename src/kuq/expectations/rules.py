@@ -12,15 +12,16 @@ from functools import partial
 
 import numpy as np
 
-from kuq._array import Array, any_true, is_traced, namespace
+from kuq._array import Array, is_traced, namespace
 from kuq._compiled import repeated
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products, to_products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import atoms, gram, mixture_cdf, moments, routes
 from kuq.expectations import sorted as by_sorting
+from kuq.expectations.affinities import AnyAtoms
 from kuq.expectations.measure import Measure
 from kuq.expectations.scales import BLOCK
-from kuq.expectations.tiles import PairBlock, member_pairs, pieces
+from kuq.expectations.tiles import PairBlock, member_pairs, pieces, recomputed
 from kuq.kernels.base import Radial
 
 
@@ -74,7 +75,7 @@ def _pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> A
     mixtures = isinstance(p.atoms, Products) or isinstance(q.atoms, Products)
     scalar = measure.closed_in_one_dimension and p.dimension == 1
     if mixtures and scalar and p.count == q.count == 1:
-        return atoms.repaired(value, cross, lambda: _matched(measure, p, q), 1e-3)
+        return _with_matched(measure, p.atoms, q.atoms, value, value <= 1e-3 * cross)
     return value
 
 
@@ -90,21 +91,44 @@ def _matched_draws(measure: Measure, p: Law, q: Law) -> Array:
     return atoms.matched_divergence(measure, p.atoms, q.atoms)
 
 
-def _matched(measure: Measure, p: Law, q: Law) -> Array:
+def _with_matched(measure: Measure, p: AnyAtoms, q: AnyAtoms, value: Array, lost: Array) -> Array:
+    """D of scalar mixtures, from matched components where the sums over pairs lost their digits."""
+    xp = namespace(value)
+    if is_traced(value):
+        return xp.where(lost, atoms.divergence(measure, p, q)[..., 0, 0], value)
+    shape = tuple(value.shape)
+
+    def flat(a: Array, axes: int) -> Array:
+        own = tuple(a.shape[a.ndim - axes - 1 :])
+        return xp.reshape(xp.broadcast_to(a, (*shape, *own)), (-1, *own))
+
+    left, right = p.map(flat), q.map(flat)
+
+    def matched(some: Array) -> Array:
+        return _matched(measure.at(some % shape[-1]), _taken(left, some), _taken(right, some))
+
+    flat_value, flat_lost = (xp.reshape(a, (-1,)) for a in (value, lost))
+    return xp.reshape(recomputed(flat_value, flat_lost, matched), shape)
+
+
+def _taken(law: AnyAtoms, some: Array) -> AnyAtoms:
+    return law.map(lambda a, axes: namespace(a).take(a, some, axis=0))
+
+
+def _matched(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     """D of close scalar mixtures: by distribution functions, or over scales where those cannot."""
 
-    def over_scales() -> Array:
-        return atoms.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
+    def over_scales(some: Array) -> Array:
+        taken = (_taken(law, some) for law in (p, q))
+        return atoms.divergence(measure.at(some), *taken)[..., 0, 0]
 
-    if not measure.is_absolute or is_traced(p.atoms.reference):
-        return over_scales()
-    count = max(x.atoms.loc.shape[-1] for x in (p, q) if isinstance(x.atoms, Products))
+    if not measure.is_absolute:
+        return atoms.divergence(measure, p, q)[..., 0, 0]
+    count = max(law.loc.shape[-1] for law in (p, q) if isinstance(law, Products))
     value, usable = mixture_cdf.divergence(
-        to_products(p.atoms, count), to_products(q.atoms, count), measure.budget
+        to_products(p, count), to_products(q, count), measure.budget
     )
-    if any_true(~usable) is False:
-        return value
-    return namespace(value).where(usable, value, over_scales())
+    return recomputed(value, ~usable, over_scales)
 
 
 def _inner_dispersion(measure: Measure, law: Law) -> Array:
