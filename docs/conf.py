@@ -20,7 +20,7 @@ extensions = [
     "drawings",
     "mathml",
 ]
-exclude_patterns = ["_build", "_extensions"]
+exclude_patterns = ["_build", "_extensions", "results/quick"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nitpicky = True

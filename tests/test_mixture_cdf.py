@@ -115,3 +115,28 @@ def test_only_close_pairs_are_computed_again(monkeypatch):
         )
     ]
     np.testing.assert_allclose(together, alone, rtol=1e-14)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_one_close_pair_of_normals_leaves_the_others_alone(library):
+    """Under the Laplace kernel the same holds for normals, and for gradients."""
+    rng = np.random.default_rng(4)
+    loc, scale = rng.normal(size=(2, 30)), 0.5 + rng.random((2, 30))
+    loc[1, 5], scale[1, 5] = loc[0, 5] + 1e-9, scale[0, 5]
+
+    def epistemic(centre, width):
+        return kuq.decompose(kuq.Ensemble(kuq.Normal(centre, width)), kuq.Laplace(1.0)).epistemic
+
+    def values(part):
+        if library == "numpy":
+            return epistemic(loc[:, part], scale[:, part])[None]
+        torch = pytest.importorskip("torch")
+        centre = torch.tensor(loc[:, part], requires_grad=True)
+        found = epistemic(centre, torch.tensor(scale[:, part]))
+        [slope] = torch.autograd.grad(found.sum(), centre)
+        return torch.cat([found[None], slope]).detach().numpy()
+
+    together = values(slice(None))
+    alone = np.concatenate([values(slice(k, k + 1)) for k in range(30)], axis=1)
+    np.testing.assert_allclose(together, alone, rtol=1e-12, atol=1e-25)
+    assert 0 < together[0, 5] < 1e-16

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from kuq._array import Array, any_true, constants, namespace
+from kuq._array import Array, constants, is_traced, namespace
 from kuq._special import erfcx
 from kuq.distributions.atoms import (
     LowRanks,
@@ -29,7 +29,7 @@ from kuq.errors import NoClosedFormError
 from kuq.expectations import affinities, clipped, overlap, scalar
 from kuq.expectations.measure import Measure
 from kuq.expectations.scales import BLOCK, AtScale, integrate
-from kuq.expectations.tiles import pieces
+from kuq.expectations.tiles import pieces, recomputed
 from kuq.kernels.base import Kernel, Radial, ScaleMixture, squared_distance
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -223,16 +223,48 @@ def _scalar_divergence(measure: Measure, p: Normals, q: Normals) -> Array:
     closed = selves - _laplace_affinity(measure, p, q)
     if closed.shape[-1] * closed.shape[-2] > 1:  # only their sum matters, and that is repaired
         return closed
-    return repaired(closed, selves, lambda: _radial_divergence(measure, p, q), _CLOSE)
+    value, lost = (a[..., 0, 0] for a in (closed, closed <= _CLOSE * selves))
+    left, right = (law.map(lambda a, axes: a[..., 0, :]) for law in (p, q))
+    found = repaired(measure, left, right, value, lost, _single_radial_divergence)
+    return found[..., None, None]
 
 
-def repaired(closed: Array, size: Array, other: Callable[[], Array], close: float) -> Array:
-    """A form that cancels when small against its parts, replaced there by one that does not."""
+def _single_radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
+    return _radial_divergence(measure, p.expand(0), q.expand(1))[..., 0, 0]
+
+
+def repaired(
+    measure: Measure,
+    p: AnyAtoms,
+    q: AnyAtoms,
+    closed: Array,
+    lost: Array,
+    exact: Callable[[Measure, AnyAtoms, AnyAtoms], Array],
+) -> Array:
+    """D of laws, (lead…): a closed form, and an exact one where that lost its digits.
+
+    Closed forms cancel for laws that are close. Only these are computed again, since the exact
+    form costs up to some hundred times as much.
+    """
     xp = namespace(closed)
-    lost = closed <= close * size
-    if any_true(lost) is False:
-        return closed
-    return xp.where(lost, other(), closed)
+    if is_traced(closed):
+        return xp.where(lost, exact(measure, p, q), closed)
+    shape = tuple(closed.shape)
+
+    def flat(a: Array, axes: int) -> Array:
+        own = tuple(a.shape[a.ndim - axes - 1 :])
+        return xp.reshape(xp.broadcast_to(a, (*shape, *own)), (-1, *own))
+
+    def again(some: Array) -> Array:
+        return exact(measure.at(some % shape[-1]), *(taken(law.map(flat), some) for law in (p, q)))
+
+    flat_lost = xp.reshape(lost, (-1,))
+    return xp.reshape(recomputed(xp.reshape(closed, (-1,)), flat_lost, again), shape)
+
+
+def taken(law: AnyAtoms, some: Array) -> AnyAtoms:
+    """Some entries of the first lead axis."""
+    return law.map(lambda a, axes: namespace(a).take(a, some, axis=0))
 
 
 def _laplace_affinity(measure: Measure, p: Normals, q: Normals) -> Array:

@@ -70,13 +70,20 @@ def _pair(measure: Measure, p: Law, q: Law, inner_p: Array, inner_q: Array) -> A
         return atoms.divergence(measure, left.atoms, right.atoms)[..., 0, 0]
     cross = _cross(measure, left, right)
     value = cross - inner_p / 2 - inner_q / 2
+    exact: Callable[[Measure, AnyAtoms, AnyAtoms], Array]
     if _are_matched_draws(measure, p, q):
-        return atoms.repaired(value, cross, lambda: _matched_draws(measure, p, q), 1e-6)
+        exact, close = atoms.matched_divergence, 1e-6
+    elif _are_scalar_mixtures(measure, p, q):
+        exact, close = _matched_components, 1e-3
+    else:
+        return value
+    return atoms.repaired(measure, p.atoms, q.atoms, value, value <= close * cross, exact)
+
+
+def _are_scalar_mixtures(measure: Measure, p: Law, q: Law) -> bool:
     mixtures = isinstance(p.atoms, Products) or isinstance(q.atoms, Products)
     scalar = measure.closed_in_one_dimension and p.dimension == 1
-    if mixtures and scalar and p.count == q.count == 1:
-        return _with_matched(measure, p.atoms, q.atoms, value, value <= 1e-3 * cross)
-    return value
+    return mixtures and scalar and p.count == q.count == 1
 
 
 def _are_matched_draws(measure: Measure, p: Law, q: Law) -> bool:
@@ -87,42 +94,14 @@ def _are_matched_draws(measure: Measure, p: Law, q: Law) -> bool:
     return points and routed and equal and not is_traced(p.atoms.reference)
 
 
-def _matched_draws(measure: Measure, p: Law, q: Law) -> Array:
-    return atoms.matched_divergence(measure, p.atoms, q.atoms)
-
-
-def _with_matched(measure: Measure, p: AnyAtoms, q: AnyAtoms, value: Array, lost: Array) -> Array:
-    """D of scalar mixtures, from matched components where the sums over pairs lost their digits."""
-    xp = namespace(value)
-    if is_traced(value):
-        return xp.where(lost, atoms.divergence(measure, p, q)[..., 0, 0], value)
-    shape = tuple(value.shape)
-
-    def flat(a: Array, axes: int) -> Array:
-        own = tuple(a.shape[a.ndim - axes - 1 :])
-        return xp.reshape(xp.broadcast_to(a, (*shape, *own)), (-1, *own))
-
-    left, right = p.map(flat), q.map(flat)
-
-    def matched(some: Array) -> Array:
-        return _matched(measure.at(some % shape[-1]), _taken(left, some), _taken(right, some))
-
-    flat_value, flat_lost = (xp.reshape(a, (-1,)) for a in (value, lost))
-    return xp.reshape(recomputed(flat_value, flat_lost, matched), shape)
-
-
-def _taken(law: AnyAtoms, some: Array) -> AnyAtoms:
-    return law.map(lambda a, axes: namespace(a).take(a, some, axis=0))
-
-
-def _matched(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
+def _matched_components(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
     """D of close scalar mixtures: by distribution functions, or over scales where those cannot."""
 
     def over_scales(some: Array) -> Array:
-        taken = (_taken(law, some) for law in (p, q))
-        return atoms.divergence(measure.at(some), *taken)[..., 0, 0]
+        some_of = (atoms.taken(law, some) for law in (p, q))
+        return atoms.divergence(measure.at(some), *some_of)[..., 0, 0]
 
-    if not measure.is_absolute:
+    if not measure.is_absolute or is_traced(p.reference):
         return atoms.divergence(measure, p, q)[..., 0, 0]
     count = max(law.loc.shape[-1] for law in (p, q) if isinstance(law, Products))
     value, usable = mixture_cdf.divergence(
