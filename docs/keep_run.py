@@ -1,0 +1,37 @@
+"""Keep a run in docs/results, without its predictions: ``python -m docs.keep_run runs/quick``.
+
+The folder has the report, its tables and claims, the database and the example fields, so that
+``kuq report`` can draw the report again. The figures are in the report's page.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from kuq.bench.report import report
+from kuq.bench.store import DATABASE
+
+ROOT = Path(__file__).parent / "results"
+
+
+def keep(run: Path) -> Path:
+    """Write ``docs/results/NAME`` anew from the run in the folder NAME."""
+    kept = ROOT / run.resolve().name
+    shutil.rmtree(kept, ignore_errors=True)
+    report(run, kept)
+    shutil.rmtree(kept / "figures")
+    for table in (kept / "tables").glob("*.html"):
+        table.unlink()
+    shutil.copytree(run / "fields", kept / "fields")
+    with closing(sqlite3.connect(run / DATABASE)) as database:
+        database.execute("VACUUM INTO ?", (str(kept / DATABASE),))
+    return kept
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(keep(Path(name)))
