@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import shutil
+import statistics
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kuq.bench import Store, read_experiment
 from kuq.bench.claims import Status, judge
 from kuq.bench.estimates import Evidence, by_cell, estimates
+from kuq.bench.paper import paper_records
 from kuq.bench.rank_tables import rank_tables
 from kuq.bench.report import claims_csv
 from kuq.bench.result_tables import result_tables
@@ -153,6 +155,23 @@ def test_stand_ins_have_every_representation(evidence):
     for dataset in ("depth-synthetic", "temperature-synthetic"):
         methods = {c.representation for c in found if c.dataset == dataset}
         assert methods == REPRESENTATIONS | {"low-rank"}
+
+
+def test_ratios_are_near_the_papers(evidence):
+    """The sentence about it on the page."""
+    found = estimates(
+        by_cell(evidence.single("selective_prediction", "prr", "total")), limits=(0.0, math.inf)
+    )
+    theirs = by_cell(Evidence(paper_records()).of("selective_prediction", "prr", "total"))
+    pairs = [
+        (found[cell], next(iter(value.values())))
+        for cell, value in theirs.items()
+        if cell.dataset in UCI and cell in found
+    ]
+    inside = sum(ours.low <= paper <= ours.high for ours, paper in pairs)
+    gap = statistics.median(abs(ours.mean - paper) for ours, paper in pairs)
+    page = " ".join((KEPT.parent / "quick.md").read_text(encoding="utf-8").split())
+    assert f"in {inside} of {len(pairs)} results; the median difference is {gap:.2f}" in page
 
 
 def test_active_learning_has_every_cell(evidence):

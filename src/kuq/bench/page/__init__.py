@@ -105,7 +105,8 @@ def _claims(judgements: list[Judgement]) -> str:
         "<p>Each statement has a test that can fail. Propositions are tested by computing with "
         "kuq; statements about experiments on this run, and beside it on the numbers that the "
         "paper prints (rounded, so that close ranks there may tie). A statement about ranks is "
-        "decided only if 80 % of redrawn collections of data sets agree.</p>"
+        "decided only if 80 % of redrawn collections of data sets agree, and no statement where "
+        "half of the data or more are synthetic stand-ins.</p>"
     ]
     failed = [j.claim for j in judgements if j.ours.status is Status.FAILS]
     if failed:
