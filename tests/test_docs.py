@@ -153,7 +153,7 @@ def check_links(site):
     for page, reader in site.items():
         for link in reader.links:
             parts = urlsplit(link)
-            if parts.scheme in ("http", "https"):
+            if parts.scheme in ("http", "https", "data"):
                 continue
             target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             assert target.exists(), f"{page.name}: {link}"
