@@ -189,6 +189,9 @@ def test_every_format_has_every_number(name):
                 text = table.number(e.ours.mean)
                 assert text in html.rows[place + 1][len(table.row_heads) + column]
                 assert text in markdown[place + 2]
+                if table.interval(e.ours):
+                    [low, high] = table.interval(e.ours).split(" to ")
+                    assert f"[{low}\u00a0to\u00a0{high}]" in markdown[place + 2]
                 assert text in latex[place + 1]
             if e.paper is not None:
                 assert float(line["paper"]) == e.paper

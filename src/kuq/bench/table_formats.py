@@ -9,6 +9,9 @@ from html import escape
 from kuq.bench.latex import latex_text
 from kuq.bench.table import Entry, Table
 
+#: Lines of a narrow column break between value, interval and the paper's value, not inside them.
+_HARD_SPACE = "\u00a0"
+
 
 def to_html(table: Table) -> str:
     """A ``<table>`` in a scrollable frame: our value, its interval, and the paper's value."""
@@ -85,7 +88,7 @@ def _markdown_entry(table: Table, entry: Entry) -> str:
         parts = [f"**{value}**" if entry.best else value]
         interval = table.interval(entry.ours)
         if interval:
-            parts.append(f"[{interval}]")
+            parts.append(f"[{interval}]".replace(" ", _HARD_SPACE))
     if entry.paper is not None:
         parts.append(f"({table.number(entry.paper)})")
     return " ".join(parts)

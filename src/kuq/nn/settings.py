@@ -18,12 +18,12 @@ class Training:
     ``patience``: epochs without a better validation loss (training loss where there are no rows to
     validate on) after which a member stops; None: never. ``plateau``: epochs after which its
     learning rate is halved; None: never. ``annealing``: whether learning rates also fall towards
-    zero at ``max_epochs``, as half a cosine, which makes the most of few epochs. ``burn_in``:
-    epochs in which only the mean is trained, by squared error. ``restore_best``: keep each member's
-    best weights, not the last. ``n_samples``: draws of a sampler for each row. ``compile``: compile
-    loss and gradient (True, or the name of a backend of torch). ``mixed_precision``: bfloat16 where
-    that is safe; None: on GPUs. ``checkpoint``: a file written every ``checkpoint_every`` epochs,
-    from which the same call goes on after an interruption.
+    zero at ``max_epochs``, as half a cosine. ``burn_in``: epochs in which only the mean is trained,
+    by squared error. ``restore_best``: keep each member's best weights, not the last.
+    ``n_samples``: draws of a sampler for each row. ``compile``: compile loss and gradient (True, or
+    the name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on
+    GPUs. ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call
+    goes on after an interruption.
     """
 
     learning_rate: float = 1e-3
