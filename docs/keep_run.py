@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -19,16 +20,24 @@ ROOT = Path(__file__).parent / "results"
 
 
 def keep(run: Path) -> Path:
-    """Write ``docs/results/NAME`` anew from the run in the folder NAME."""
+    """Write ``docs/results/NAME`` anew from the run in the folder NAME.
+
+    What is kept there is replaced at the end, when the new one is whole.
+    """
     kept = ROOT / run.resolve().name
-    shutil.rmtree(kept, ignore_errors=True)
-    report(run, kept)
-    shutil.rmtree(kept / "figures")
-    for table in (kept / "tables").glob("*.html"):
-        table.unlink()
-    shutil.copytree(run / "fields", kept / "fields")
-    with closing(sqlite3.connect(run / DATABASE)) as database:
-        database.execute("VACUUM INTO ?", (str(kept / DATABASE),))
+    if kept.resolve() == run.resolve():
+        raise ValueError(f"{run} is what is kept already; name the folder that kuq run has made")
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".") as folder:
+        new = Path(folder) / kept.name
+        report(run, new)
+        shutil.rmtree(new / "figures")
+        for table in (new / "tables").glob("*.html"):
+            table.unlink()
+        shutil.copytree(run / "fields", new / "fields")
+        with closing(sqlite3.connect(run / DATABASE)) as database:
+            database.execute("VACUUM INTO ?", (str(new / DATABASE),))
+        shutil.rmtree(kept, ignore_errors=True)
+        new.rename(kept)
     return kept
 
 

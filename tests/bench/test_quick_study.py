@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kuq.bench import Store, read_experiment
+from docs import keep_run
+from kuq.bench import Store, read_experiment, run
 from kuq.bench.claims import Status, judge
 from kuq.bench.estimates import Evidence, by_cell, estimates
 from kuq.bench.paper import paper_records
@@ -17,7 +18,9 @@ from kuq.bench.rank_tables import rank_tables
 from kuq.bench.report import claims_csv
 from kuq.bench.result_tables import result_tables
 from kuq.bench.run_folder import read_run
+from kuq.bench.store import DATABASE
 from kuq.bench.table_formats import FORMATS
+from kuq.errors import KuqError
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "results" / "quick"
@@ -41,9 +44,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evidence(folder):
-    run = read_run(folder)
-    assert run.problems == ()
-    return Evidence(run.records, run.fields)
+    found = read_run(folder)
+    assert found.problems == ()
+    return Evidence(found.records, found.fields)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,26 @@ def test_kept_tables_and_claims_are_those_of_the_records(evidence, judgements):
     for now, before in zip(ours, kept, strict=True):
         assert now["ours"] == before["ours"], now["claim"]
         assert now == before or now["kind"] == "proposition"
+
+
+def test_a_run_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(keep_run, "ROOT", tmp_path / "results")
+    keep_run.ROOT.mkdir()
+    experiment = read_experiment(ROOT / "experiments" / "approximation.toml", "smoke")
+    run([experiment], tmp_path / "own", jobs=0)
+    kept = keep_run.keep(tmp_path / "own")
+    assert kept == keep_run.ROOT / "own"
+    assert read_run(kept).records == read_run(tmp_path / "own").records
+    there = {path.name for path in kept.iterdir()}
+    assert there == {"claims.csv", "fields", "report.html", DATABASE}
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match="is what is kept already"):
+        keep_run.keep(kept)
+    (tmp_path / "own" / DATABASE).write_bytes(b"damaged")
+    with pytest.raises(KuqError):
+        keep_run.keep(tmp_path / "own")
+    assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+    assert list(keep_run.ROOT.iterdir()) == [kept]
 
 
 def test_propositions_hold(judgements):
