@@ -1,6 +1,8 @@
 # make demo   see the library at work: one example, then small ensembles under every protocol, with a
 #             report in runs/demo/report/report.html (about two minutes)
 # make test   every check: lint, format, types, tests without extras, with each library, with all
+# make trust  the long trials of tests/trust in full (files that are damaged, hostile or interrupted;
+#             under fifteen minutes); a tenth of each is part of make test
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
 #             (under ten minutes; make bench QUICK=1: under one, prints only)
 # make docs   the documentation site, in build/docs: open build/docs/index.html, no server needed
@@ -19,7 +21,7 @@ INPUTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .NOTPARALLEL:
-.PHONY: demo test lint types test-core test-alone test-all bench docs clean
+.PHONY: demo test lint types test-core test-alone test-all trust bench docs clean
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
@@ -46,6 +48,9 @@ test-alone: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
+
+trust: $(VENV)/.test
+	@KUQ_TRIALS=1 $(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 tests/trust
 
 bench: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)

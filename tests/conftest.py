@@ -1,4 +1,7 @@
-"""KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own; a browser."""
+"""KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own; a browser.
+
+KUQ_TRIALS is the share of the long trials that run: a tenth in the suite, all of them by ``make trust``.
+"""
 
 import os
 import shutil
@@ -18,6 +21,13 @@ class Hide(MetaPathFinder):
 
 if HIDDEN:
     sys.meta_path.insert(0, Hide())
+
+
+@pytest.fixture
+def trials():
+    """How many of ``whole`` trials to run; trial i of a tenth is trial i of the whole."""
+    share = float(os.environ.get("KUQ_TRIALS", "0.1"))
+    return lambda whole: max(1, round(share * whole))
 
 
 @pytest.fixture(scope="module")
