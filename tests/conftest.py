@@ -1,9 +1,12 @@
-"""KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own; a browser.
+"""How the suite is run, by variables of the environment; a browser.
 
-KUQ_TRIALS is the share of the long trials that run: a tenth in the suite, all of them by ``make trust``.
+KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own.
+KUQ_TRIALS is the share of the long trials that run: a tenth in the suite, all by ``make trust``.
+KUQ_ORDER=7 shuffles the files, and the tests of each file, by this seed.
 """
 
 import os
+import random
 import shutil
 import sys
 from importlib.abc import MetaPathFinder
@@ -21,6 +24,27 @@ class Hide(MetaPathFinder):
 
 if HIDDEN:
     sys.meta_path.insert(0, Hide())
+
+
+def pytest_collection_modifyitems(config, items):
+    """Another order; tests of one file stay together, for the sake of what they share."""
+    if order := os.environ.get("KUQ_ORDER"):
+        rng = random.Random(int(order))
+        items.sort(key=lambda item: item.nodeid)
+        files = sorted({item.path for item in items})
+        rng.shuffle(files)
+        rng.shuffle(items)
+        items.sort(key=lambda item: files.index(item.path))
+
+
+@pytest.fixture(autouse=True)
+def own_random_numbers():
+    """Every test starts from the same state of the generators that libraries share."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

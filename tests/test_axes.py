@@ -11,6 +11,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.special import erf
 
 import kuq
@@ -19,28 +20,30 @@ EVENT, COMPONENTS, MEMBERS, BATCH, DRAWS = (2,), 3, 5, (7, 11), 13
 OTHER_DRAWS = (17, 19)
 UNBIASED = (True, False, "members", "samples")
 INDEX = list(np.ndindex(*BATCH))[::9]
-RNG = np.random.default_rng(20)
 SHAPE = (MEMBERS, *BATCH, *EVENT)
-MEMBER_WEIGHTS = RNG.uniform(0.5, 2.0, MEMBERS)
+MEMBER_WEIGHTS = default_rng(21).uniform(0.5, 2.0, MEMBERS)
 EVENT_WEIGHTS = np.array([0.7, 1.9])
 
 
-def simplex(*shape):
-    weights = RNG.uniform(0.2, 1.0, size=shape)
+def simplex(seed, *shape):
+    weights = default_rng(seed).uniform(0.2, 1.0, size=shape)
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-LOC, SCALE = RNG.normal(size=SHAPE), RNG.uniform(0.3, 1.2, size=SHAPE)
-FACTOR, DIAG = RNG.normal(size=(*SHAPE, COMPONENTS)), RNG.uniform(0.2, 1.0, size=SHAPE)
-MIX, MIX_LOC, MIX_SCALE = (
-    simplex(*SHAPE, COMPONENTS),
-    RNG.normal(size=(*SHAPE, COMPONENTS)),
-    RNG.uniform(0.1, 1.0, size=(*SHAPE, COMPONENTS)),
+LOC, SCALE = default_rng(22).normal(size=SHAPE), default_rng(23).uniform(0.3, 1.2, size=SHAPE)
+FACTOR, DIAG = (
+    default_rng(24).normal(size=(*SHAPE, COMPONENTS)),
+    default_rng(25).uniform(0.2, 1.0, size=SHAPE),
 )
-VALUES = RNG.normal(size=(MEMBERS, *BATCH, DRAWS, *EVENT))
-DRAW_WEIGHTS = simplex(MEMBERS, *BATCH, DRAWS)
-UNEVEN = [RNG.normal(size=(*BATCH, n, *EVENT)) for n in OTHER_DRAWS]
-UNEVEN_WEIGHTS = simplex(OTHER_DRAWS[1])
+MIX, MIX_LOC, MIX_SCALE = (
+    simplex(1, *SHAPE, COMPONENTS),
+    default_rng(26).normal(size=(*SHAPE, COMPONENTS)),
+    default_rng(27).uniform(0.1, 1.0, size=(*SHAPE, COMPONENTS)),
+)
+VALUES = default_rng(28).normal(size=(MEMBERS, *BATCH, DRAWS, *EVENT))
+DRAW_WEIGHTS = simplex(2, MEMBERS, *BATCH, DRAWS)
+UNEVEN = [default_rng(n).normal(size=(*BATCH, n, *EVENT)) for n in OTHER_DRAWS]
+UNEVEN_WEIGHTS = simplex(3, OTHER_DRAWS[1])
 
 
 # What each family looks like at member m and batch entry i: (weights, means, covariances, drawn).
@@ -188,9 +191,9 @@ def check(name, score, expected, settings=UNBIASED):
 families = pytest.mark.parametrize("name", FAMILIES)
 BANDWIDTHS = {
     "number": np.float64(1.3),
-    "last axis": RNG.uniform(0.5, 2.0, size=BATCH[1:]),
-    "first axis": RNG.uniform(0.5, 2.0, size=(BATCH[0], 1)),
-    "batch": RNG.uniform(0.5, 2.0, size=BATCH),
+    "last axis": default_rng(29).uniform(0.5, 2.0, size=BATCH[1:]),
+    "first axis": default_rng(30).uniform(0.5, 2.0, size=(BATCH[0], 1)),
+    "batch": default_rng(31).uniform(0.5, 2.0, size=BATCH),
 }
 
 
@@ -219,8 +222,12 @@ def test_joint_kernels_with_event_weights(name):
 
 
 MARGINAL = {
-    "batch and event": (kuq.Gaussian, gaussian, RNG.uniform(0.5, 2.0, size=(*BATCH, *EVENT))),
-    "event": (kuq.Gaussian, gaussian, RNG.uniform(0.5, 2.0, size=EVENT)),
+    "batch and event": (
+        kuq.Gaussian,
+        gaussian,
+        default_rng(32).uniform(0.5, 2.0, size=(*BATCH, *EVENT)),
+    ),
+    "event": (kuq.Gaussian, gaussian, default_rng(33).uniform(0.5, 2.0, size=EVENT)),
     "none": (lambda bandwidth: kuq.Energy(), energy, np.ones(EVENT)),
 }
 
@@ -304,7 +311,7 @@ def test_entropies_divergences_scores_and_matrix(name):
     members, atoms = FAMILIES[name]
     prediction = kuq.Ensemble(members, weights=MEMBER_WEIGHTS)
     width = BANDWIDTHS["batch"]
-    score, y = kuq.Gaussian(width), RNG.normal(size=(*BATCH, *EVENT))
+    score, y = kuq.Gaussian(width), default_rng(4).normal(size=(*BATCH, *EVENT))
     matrix = kuq.member_divergences(prediction, score, unbiased=False)
     assert matrix.shape == (MEMBERS, MEMBERS, *BATCH)
     p, q = prediction.member_list()[:2]

@@ -9,12 +9,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import integrate, special, stats
 
 import kuq
 
 SQRT2 = 2**0.5
-data = np.random.default_rng(20240607)  # for the module's own arrays
 
 
 @pytest.fixture
@@ -43,10 +43,14 @@ def close(actual, expected, rtol=1e-11, atol=1e-14):
 
 # --- scores against scoringrules -------------------------------------------------------------
 
-LOC, SCALE, Y = data.normal(size=(2, 3)), data.uniform(0.1, 3, (2, 3)), data.normal(0, 2, (2, 3))
-DRAWS = data.normal(size=(2, 3, 11))
-FIELDS, FIELD = data.normal(size=(2, 3, 11, 4)), data.normal(size=(2, 3, 4))
-DRAW_WEIGHTS = data.uniform(0.2, 1, (2, 3, 11))
+LOC, SCALE, Y = (
+    default_rng(0).normal(size=(2, 3)),
+    default_rng(1).uniform(0.1, 3, (2, 3)),
+    default_rng(2).normal(0, 2, (2, 3)),
+)
+DRAWS = default_rng(3).normal(size=(2, 3, 11))
+FIELDS, FIELD = default_rng(4).normal(size=(2, 3, 11, 4)), default_rng(5).normal(size=(2, 3, 4))
+DRAW_WEIGHTS = default_rng(6).uniform(0.2, 1, (2, 3, 11))
 DRAW_WEIGHTS /= DRAW_WEIGHTS.sum(-1, keepdims=True)
 ESTIMATORS = [("nrg", False), ("fair", True)]
 
@@ -124,7 +128,7 @@ def test_variogram_score_is_the_squared_error_of_features(sr):
 
 # --- decompositions against the paper's formulas for normals, written out plainly -------------
 
-MEANS, STDS = data.normal(0, 2, (5, 7)), data.uniform(0.2, 2, (5, 7))
+MEANS, STDS = default_rng(7).normal(0, 2, (5, 7)), default_rng(8).uniform(0.2, 2, (5, 7))
 
 
 def absolute_moment(gap, variance):

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from docs import pages
@@ -96,24 +97,34 @@ def test_facts_of_scores(row):
     assert row[5] == score.units
 
 
-data = np.random.default_rng(3)  # for the module's own arrays
 HALVES = np.full(2, 0.5)
 PREDICTIONS = {
-    "Point": [kuq.Point(data.normal(size=(3, 2))), kuq.Point(data.normal(size=(3, 2, 4)), 1)],
-    "Samples": [
-        kuq.Samples(data.normal(size=(3, 2, 6))),
-        kuq.Samples(data.normal(size=(3, 2, 6, 4)), 1),
+    "Point": [
+        kuq.Point(default_rng(3).normal(size=(3, 2))),
+        kuq.Point(default_rng(4).normal(size=(3, 2, 4)), 1),
     ],
-    "Normal, scalar": [kuq.Normal(data.normal(size=(3, 2)), 1.0)],
-    "Normal, vector": [kuq.Normal(data.normal(size=(3, 2, 4)), 1.0, 1)],
-    "NormalMixture, scalar": [kuq.NormalMixture(HALVES, data.normal(size=(3, 2, 2)), 1.0)],
-    "NormalMixture, vector": [kuq.NormalMixture(HALVES, data.normal(size=(3, 2, 4, 2)), 1.0, 1)],
+    "Samples": [
+        kuq.Samples(default_rng(5).normal(size=(3, 2, 6))),
+        kuq.Samples(default_rng(6).normal(size=(3, 2, 6, 4)), 1),
+    ],
+    "Normal, scalar": [kuq.Normal(default_rng(7).normal(size=(3, 2)), 1.0)],
+    "Normal, vector": [kuq.Normal(default_rng(8).normal(size=(3, 2, 4)), 1.0, 1)],
+    "NormalMixture, scalar": [
+        kuq.NormalMixture(HALVES, default_rng(9).normal(size=(3, 2, 2)), 1.0)
+    ],
+    "NormalMixture, vector": [
+        kuq.NormalMixture(HALVES, default_rng(10).normal(size=(3, 2, 4, 2)), 1.0, 1)
+    ],
     "LowRankNormal": [
-        kuq.LowRankNormal(data.normal(size=(3, 2, 4)), data.normal(size=(3, 2, 4, 2)), np.ones(4))
+        kuq.LowRankNormal(
+            default_rng(11).normal(size=(3, 2, 4)),
+            default_rng(12).normal(size=(3, 2, 4, 2)),
+            np.ones(4),
+        )
     ],
     "StudentT": [
-        kuq.StudentT(5.0, data.normal(size=(3, 2)), 1.0),
-        kuq.StudentT(5.0, data.normal(size=(3, 2, 2)), 1.0, 1),
+        kuq.StudentT(5.0, default_rng(13).normal(size=(3, 2)), 1.0),
+        kuq.StudentT(5.0, default_rng(14).normal(size=(3, 2, 2)), 1.0, 1),
     ],
     "NormalInverseGamma, scalar": [kuq.NormalInverseGamma(np.zeros(2), 2.0, 3.0, 1.0)],
     "NormalInverseGamma, vector": [kuq.NormalInverseGamma(np.zeros((2, 3)), 2.0, 3.0, 1.0, 1)],

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from numpy.random import default_rng
 from torch import distributions as td
 
 import kuq
 
-RNG = np.random.default_rng(5)
-LOC = torch.tensor(RNG.normal(size=(4, 3)))
-SCALE = torch.tensor(RNG.uniform(0.5, 2.0, size=(4, 3)))
-DF = torch.tensor(RNG.uniform(3.0, 9.0, size=(4, 3)))
-LOGITS = torch.tensor(RNG.normal(size=(4, 3)))
-FACTOR = torch.tensor(RNG.normal(size=(4, 3, 2)))
+LOC = torch.tensor(default_rng(5).normal(size=(4, 3)))
+SCALE = torch.tensor(default_rng(6).uniform(0.5, 2.0, size=(4, 3)))
+DF = torch.tensor(default_rng(7).uniform(3.0, 9.0, size=(4, 3)))
+LOGITS = torch.tensor(default_rng(8).normal(size=(4, 3)))
+FACTOR = torch.tensor(default_rng(9).normal(size=(4, 3, 2)))
 ROOT = torch.linalg.cholesky(FACTOR @ FACTOR.mT + torch.eye(3))
 
 #: Object of another library, and the same law by hand.
@@ -126,7 +126,8 @@ def test_gradients_flow_to_the_parameters_of_torch():
 
 
 def test_log_score_is_the_log_density_of_torch():
-    y = torch.tensor(RNG.normal(size=4))
+    rng = np.random.default_rng(5)
+    y = torch.tensor(rng.normal(size=4))
     mixture = PAIRS["torch mixture"][0]
     full = PAIRS["torch multivariate normal"][0]
     np.testing.assert_allclose(

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 
 catboost = pytest.importorskip("catboost")
 ngboost = pytest.importorskip("ngboost")
 
-RNG = np.random.default_rng(1)
-X = RNG.uniform(-2.0, 2.0, size=(200, 2))
-Y = X[:, 0] ** 2 + RNG.normal(scale=0.1 + 0.4 * (X[:, 1] > 0), size=200)
+X = default_rng(1).uniform(-2.0, 2.0, size=(200, 2))
+Y = X[:, 0] ** 2 + default_rng(2).normal(scale=0.1 + 0.4 * (X[:, 1] > 0), size=200)
 
 
 def fitted_ngboost(law, y=Y):
@@ -113,7 +113,7 @@ def test_models_are_sent_to_the_right_function(boosted):
         kuq.adapters.virtual_ensemble(boosted("RMSE"), X, n_members=0)
 
 
-DRAWS = RNG.normal(size=(50, 6, 2))
+DRAWS = default_rng(3).normal(size=(50, 6, 2))
 
 
 @pytest.mark.parametrize("event_ndim", [None, 1, 2])
@@ -135,8 +135,9 @@ def test_draws_last_as_in_darts():
 
 
 def test_quantile_rows_as_in_gluonts():
+    rng = np.random.default_rng(1)
     levels = [0.1, 0.5, 0.9]
-    values = np.sort(RNG.normal(size=(6, 3)), axis=-1)
+    values = np.sort(rng.normal(size=(6, 3)), axis=-1)
     rows = np.stack([values[:, 2], values.mean(axis=1), values[:, 0], values[:, 1]])
     forecast = SimpleNamespace(forecast_array=rows, forecast_keys=["0.9", "mean", "0.1", "0.5"])
     p, q = kuq.as_distribution(forecast), kuq.adapters.quantiles(levels, values)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.bench import Store, read_experiment, run
@@ -16,26 +17,30 @@ from kuq.bench.procedures.known_ensembles import KnownLaw
 from kuq.errors import ParameterError
 
 ROOT = Path(__file__).parents[2]
-RNG = np.random.default_rng(7)
-LOC = RNG.normal(size=(4, 5, 3))
+LOC = default_rng(21).normal(size=(4, 5, 3))
 
 
-def chances(*shape):
-    weights = RNG.random(shape)
+def chances(seed, *shape):
+    weights = default_rng(seed).random(shape)
     return weights / weights.sum(-1, keepdims=True)
 
 
 PREDICTIONS = {
     "normals": kuq.Ensemble(kuq.Normal(LOC[..., 0], 0.5)),
     "weighted members": kuq.Ensemble(kuq.Normal(LOC, 0.5, event_ndim=1), [1.0, 2.0, 3.0, 4.0]),
-    "mixtures": kuq.Ensemble(kuq.NormalMixture(chances(4, 5, 3), LOC, 0.3)),
+    "mixtures": kuq.Ensemble(kuq.NormalMixture(chances(1, 4, 5, 3), LOC, 0.3)),
     "low rank": kuq.Ensemble(
-        kuq.LowRankNormal(LOC, RNG.normal(size=(4, 5, 3, 2)), RNG.random((4, 5, 3)))
+        kuq.LowRankNormal(
+            LOC, default_rng(22).normal(size=(4, 5, 3, 2)), default_rng(23).random((4, 5, 3))
+        )
     ),
-    "draws": kuq.Ensemble(kuq.Samples(LOC, weights=chances(4, 5, 3))),
+    "draws": kuq.Ensemble(kuq.Samples(LOC, weights=chances(2, 4, 5, 3))),
     "students": kuq.Ensemble(kuq.StudentT(4.0, LOC[..., 0], 0.5)),
     "different kinds": kuq.Ensemble(
-        [kuq.Normal(LOC[0], 1.0, event_ndim=1), kuq.Samples(RNG.normal(size=(5, 7, 3)), 1)]
+        [
+            kuq.Normal(LOC[0], 1.0, event_ndim=1),
+            kuq.Samples(default_rng(24).normal(size=(5, 7, 3)), 1),
+        ]
     ),
     "evidential": kuq.NormalInverseGamma(LOC[0], 1.5, 2.5, 0.5, event_ndim=1),
 }
@@ -59,7 +64,7 @@ def test_what_cannot_be_kept_is_refused():
 
 
 def test_bandwidths_come_from_what_is_named():
-    scale = RNG.random((4, 5)) + 0.5
+    scale = default_rng(25).random((4, 5)) + 0.5
     prediction = kuq.Ensemble(kuq.Normal(LOC[..., 0], scale))
     assert bandwidth_of("training-targets", "a", 0.7, prediction) == 0.7
     assert bandwidth_of(0.3, "a", 0.7, prediction) == 0.3

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.datasets.tables import Scaling, split_rows, table_dataset
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(200, 3)) * [1.0, 20.0, 0.0] + [0.0, 5.0, 0.1]
-Y = RNG.normal(7.0, 3.0, 200)
+X = default_rng(0).normal(size=(200, 3)) * [1.0, 20.0, 0.0] + [0.0, 5.0, 0.1]
+Y = default_rng(1).normal(7.0, 3.0, 200)
 
 
 def made(x=X, y=Y, seed=0, **options):

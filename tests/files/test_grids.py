@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.cli import main
@@ -14,9 +15,8 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("h5netcdf")
 pytest.importorskip("zarr")
 
-RNG = np.random.default_rng(2)
 M, T, S, LAT, LON = 3, 5, 4, 6, 7
-VALUES = RNG.normal(size=(T, S, M, LAT, LON))
+VALUES = default_rng(2).normal(size=(T, S, M, LAT, LON))
 DIMS = ("time", "sample", "number", "lat", "lon")
 COORDS = {
     "time": np.datetime64("2024-01-01") + np.arange(T),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.files import Layout, decompose_file
@@ -11,10 +12,9 @@ from kuq.files.roles import Names
 
 pd = pytest.importorskip("pandas")
 
-RNG = np.random.default_rng(1)
 M, N, DRAWS = 3, 5, 4
-LOC, SCALE = RNG.normal(size=(M, N)), RNG.uniform(0.5, 2, size=(M, N))
-DRAWN = RNG.normal(size=(M, N, DRAWS))
+LOC, SCALE = default_rng(1).normal(size=(M, N)), default_rng(2).uniform(0.5, 2, size=(M, N))
+DRAWN = default_rng(3).normal(size=(M, N, DRAWS))
 PARTS = ("total", "aleatoric", "epistemic")
 NORMAL = kuq.Ensemble(kuq.Normal(LOC, SCALE))
 
@@ -77,18 +77,20 @@ def test_npz_of_draws_with_axes_elsewhere_and_weights(tmp_path):
 
 
 def test_npz_of_fields(tmp_path):
-    fields = RNG.normal(size=(3, 2, 4, 5, 6))
+    rng = np.random.default_rng(1)
+    fields = rng.normal(size=(3, 2, 4, 5, 6))
     np.savez(tmp_path / "p.npz", samples=fields)
     result = decompose_file(tmp_path / "p.npz", kuq.Energy(), layout=Layout(event=("2",)))
     check(result, kuq.Ensemble(kuq.Samples(fields, event_ndim=2)), kuq.Energy())
 
 
 def test_npz_of_other_laws(tmp_path):
+    rng = np.random.default_rng(1)
     path = tmp_path / "p.npz"
     np.savez(path, df=np.full((M, N), 6.0), loc=LOC, scale=SCALE)
     check(decompose_file(path, kuq.CRPS()), kuq.Ensemble(kuq.StudentT(6.0, LOC, SCALE)), kuq.CRPS())
     shape = (M, N, 2)
-    weights, loc, scale = np.full(shape, 0.5), RNG.normal(size=shape), np.ones(shape)
+    weights, loc, scale = np.full(shape, 0.5), rng.normal(size=shape), np.ones(shape)
     np.savez(path, pi=weights, mu=loc, sigma=scale)
     mixture = kuq.Ensemble(kuq.NormalMixture(weights, loc, scale))
     check(decompose_file(path, kuq.CRPS()), mixture, kuq.CRPS())
@@ -149,7 +151,8 @@ def test_wide_tables_of_draws_and_of_points(tmp_path):
 
 
 def test_more_than_ten_members_are_sorted_by_number(tmp_path):
-    loc = RNG.normal(size=(12, N)) * np.arange(1, 13)[:, None]
+    rng = np.random.default_rng(1)
+    loc = rng.normal(size=(12, N)) * np.arange(1, 13)[:, None]
     means = {f"mean_{m}": loc[m] for m in range(12)}
     spreads = {f"std_{m}": SCALE[0] * (m + 1) for m in range(12)}
     save(wide(means | spreads), tmp_path / "p.csv")

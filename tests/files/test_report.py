@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.files import Layout, decompose_file
@@ -16,12 +17,13 @@ from kuq.reports.outlier import outlying_member
 
 FILE = "<img src=x onerror=alert(1)>&'\"<script>alert(3)"  # a name of a file has no slash
 COLUMN = "</title></th><script>fetch('x')</script><svg onload=alert(4)>"
-RNG = np.random.default_rng(0)
 
 
 def wide_table(folder):
     pd = pytest.importorskip("pandas")
-    loc = RNG.normal(0.0, [[0.1]] * 5 + [[0.1]], size=(6, 80)) + np.sin(np.arange(80) / 9)
+    loc = default_rng(21).normal(0.0, [[0.1]] * 5 + [[0.1]], size=(6, 80)) + np.sin(
+        np.arange(80) / 9
+    )
     loc[3] += 2.0
     columns = {COLUMN: [f"<b>{i}</b><script>alert(2)</script>" for i in range(80)]}
     for m in range(6):
@@ -35,16 +37,20 @@ def report(folder, kind):
     if kind == "table":
         return decompose_file(wide_table(folder), kuq.CRPS())
     if kind == "field":
-        values = RNG.normal(size=(3, 5, 4, 12, 20)) + RNG.normal(size=(3, 1, 1, 12, 20))
+        values = default_rng(22).normal(size=(3, 5, 4, 12, 20)) + default_rng(23).normal(
+            size=(3, 1, 1, 12, 20)
+        )
         np.savez(folder / "field.npz", samples=values)
         return decompose_file(folder / "field.npz", kuq.Energy(), layout=Layout(event=("2",)))
     if kind == "grid":
         np.savez(
-            folder / "grid.npz", mean=RNG.normal(size=(4, 3, 10, 16)), std=np.ones((4, 3, 10, 16))
+            folder / "grid.npz",
+            mean=default_rng(24).normal(size=(4, 3, 10, 16)),
+            std=np.ones((4, 3, 10, 16)),
         )
         return decompose_file(folder / "grid.npz", kuq.Gaussian("median"))
     law = {"nu": np.ones(9), "alpha": np.full(9, 3.0), "beta": np.ones(9)}
-    np.savez(folder / "evidential.npz", loc=RNG.normal(size=9), **law)
+    np.savez(folder / "evidential.npz", loc=default_rng(25).normal(size=9), **law)
     return decompose_file(folder / "evidential.npz", kuq.LogScore())
 
 
@@ -129,7 +135,7 @@ def test_the_outlying_member_and_the_least_known_inputs_are_named(tmp_path):
 
 
 def test_no_member_stands_apart_in_a_healthy_ensemble(tmp_path):
-    np.savez(tmp_path / "p.npz", mean=RNG.normal(size=(6, 50)), std=np.ones((6, 50)))
+    np.savez(tmp_path / "p.npz", mean=default_rng(26).normal(size=(6, 50)), std=np.ones((6, 50)))
     text = decomposition_report(decompose_file(tmp_path / "p.npz", kuq.CRPS()))
     assert "No member stands apart" in text
 

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 from cases import STRUCTURED
+from numpy.random import default_rng
 
 import kuq
 
 scoringrules = pytest.importorskip("scoringrules")
 
-RNG = np.random.default_rng(5)
 PATCH = kuq.patches(kuq.Energy(), (4,), 2)
 cases = pytest.mark.parametrize("case", STRUCTURED, ids=str)
 
@@ -102,8 +102,9 @@ def test_cards_promise_no_more_than_they_can(case):
 
 
 def test_variogram_is_that_of_scoringrules():
-    x, y = RNG.normal(size=(20, 5)), RNG.normal(size=5)
-    weights = RNG.uniform(size=(5, 5))
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(20, 5)), rng.normal(size=5)
+    weights = rng.uniform(size=(5, 5))
     weights = weights + weights.T
     for p, w in ((0.5, None), (1.0, weights)):
         ours = kuq.score(kuq.Samples(x, 1), y, kuq.variogram(p, weights=w), unbiased=False)
@@ -113,7 +114,8 @@ def test_variogram_is_that_of_scoringrules():
 
 def test_patches_of_normals_are_exact():
     """A patch of independent normals is the normal of its cells."""
-    loc, scale = RNG.normal(size=(3, 4, 6)), RNG.uniform(0.5, 2, size=(3, 4, 6))
+    rng = np.random.default_rng(5)
+    loc, scale = rng.normal(size=(3, 4, 6)), rng.uniform(0.5, 2, size=(3, 4, 6))
     field = kuq.Ensemble(kuq.Normal(loc, scale, event_ndim=2))
     u = kuq.decompose(field, kuq.patches(kuq.Gaussian(2.0), (4, 6), (2, 4)))
     boxes = [np.s_[:, a, b] for a in (slice(0, 2), slice(2, 4)) for b in (slice(0, 4), slice(4, 6))]
@@ -129,9 +131,13 @@ def test_patches_of_normals_are_exact():
 @pytest.mark.parametrize(
     "law",
     [
-        kuq.NormalMixture(np.full((2, 6, 2), 0.5), RNG.normal(size=(2, 6, 2)), 1.0, 1),
-        kuq.StudentT(7.0, RNG.normal(size=(2, 6)), 1.0, 1),
-        kuq.LowRankNormal(RNG.normal(size=(2, 6)), RNG.normal(size=(2, 6, 2)), np.ones((2, 6))),
+        kuq.NormalMixture(np.full((2, 6, 2), 0.5), default_rng(5).normal(size=(2, 6, 2)), 1.0, 1),
+        kuq.StudentT(7.0, default_rng(6).normal(size=(2, 6)), 1.0, 1),
+        kuq.LowRankNormal(
+            default_rng(7).normal(size=(2, 6)),
+            default_rng(8).normal(size=(2, 6, 2)),
+            np.ones((2, 6)),
+        ),
     ],
     ids=lambda law: type(law).__name__,
 )
@@ -162,9 +168,10 @@ def test_patches_take_the_median_bandwidth_patch_by_patch():
 
 
 def test_the_norm_of_a_spectrum_is_the_root_mean_square():
+    rng = np.random.default_rng(5)
     from kuq.kernels.structure import Spectrum
 
-    x = RNG.normal(size=(5, 6, 9))
+    x = rng.normal(size=(5, 6, 9))
     np.testing.assert_allclose(
         np.linalg.norm(Spectrum(2)(x), axis=-1), np.sqrt((x**2).mean(axis=(1, 2))), rtol=1e-12
     )

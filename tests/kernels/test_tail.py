@@ -10,7 +10,6 @@ import kuq
 
 scoringrules = pytest.importorskip("scoringrules")
 
-RNG = np.random.default_rng(3)
 BOUNDS = [(1.0, None), (None, -0.5), (-0.3, 1.2)]
 bounds = pytest.mark.parametrize(("low", "high"), BOUNDS, ids=["upper", "lower", "interval"])
 
@@ -21,7 +20,8 @@ def ends(low, high):
 
 @bounds
 def test_score_of_draws_is_the_threshold_weighted_crps(low, high):
-    x, y = RNG.normal(size=(6, 30)), RNG.normal(size=6)
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(6, 30)), rng.normal(size=6)
     a, b = ends(low, high)
     ours = kuq.score(kuq.Samples(x), y, kuq.tail(kuq.CRPS(), low, below=high), unbiased=False)
     theirs = scoringrules.twcrps_ensemble(y, x, a, b, estimator="nrg")
@@ -30,7 +30,8 @@ def test_score_of_draws_is_the_threshold_weighted_crps(low, high):
 
 @bounds
 def test_score_of_normals_is_the_crps_of_censored_normals(low, high):
-    loc, scale, y = RNG.normal(size=9), RNG.uniform(0.2, 3, size=9), 2 * RNG.normal(size=9)
+    rng = np.random.default_rng(3)
+    loc, scale, y = rng.normal(size=9), rng.uniform(0.2, 3, size=9), 2 * rng.normal(size=9)
     a, b = ends(low, high)
     kernel = kuq.tail(kuq.CRPS(), low, below=high)
     ours = kuq.score(kuq.Normal(loc, scale), y, kernel)
@@ -86,7 +87,8 @@ def test_mixtures_points_and_draws_in_one_ensemble():
 
 
 def test_a_threshold_per_coordinate():
-    loc, scale = RNG.normal(size=(3, 4, 2)), RNG.uniform(0.5, 1.5, size=(3, 4, 2))
+    rng = np.random.default_rng(3)
+    loc, scale = rng.normal(size=(3, 4, 2)), rng.uniform(0.5, 1.5, size=(3, 4, 2))
     field = kuq.Ensemble(kuq.Normal(loc, scale, event_ndim=1))
     limits = np.array([0.3, 1.0])
     u = kuq.decompose(field, kuq.tail(kuq.CRPS(reduce=None), limits))
@@ -100,7 +102,8 @@ def test_a_threshold_per_coordinate():
 
 
 def test_low_rank_marginals_are_normals():
-    loc, factor = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 2, 1))
+    rng = np.random.default_rng(3)
+    loc, factor = rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 1))
     kernel = kuq.tail(kuq.CRPS(), 0.4)
     low_rank = kuq.Ensemble(kuq.LowRankNormal(loc, factor, np.ones((3, 2))))
     normal = kuq.Ensemble(kuq.Normal(loc, np.sqrt(1 + factor[..., 0] ** 2), event_ndim=1))
@@ -111,7 +114,8 @@ def test_low_rank_marginals_are_normals():
 
 def test_both_tails_and_the_middle_are_the_whole():
     """|x−y| is the sum of what happens below a, between a and b, and above b."""
-    p = kuq.Ensemble(kuq.Normal(RNG.normal(size=(4, 6)), RNG.uniform(0.3, 2, size=(4, 6))))
+    rng = np.random.default_rng(3)
+    p = kuq.Ensemble(kuq.Normal(rng.normal(size=(4, 6)), rng.uniform(0.3, 2, size=(4, 6))))
     parts = [
         kuq.tail(kuq.CRPS(), below=-0.4),
         kuq.tail(kuq.CRPS(), -0.4, below=0.9),
@@ -125,7 +129,8 @@ def test_both_tails_and_the_middle_are_the_whole():
 
 
 def test_units_do_not_matter():
-    loc, scale = RNG.normal(size=(3, 5)), RNG.uniform(0.5, 2, size=(3, 5))
+    rng = np.random.default_rng(3)
+    loc, scale = rng.normal(size=(3, 5)), rng.uniform(0.5, 2, size=(3, 5))
     one = kuq.decompose(kuq.Ensemble(kuq.Normal(loc, scale)), kuq.tail(kuq.CRPS(), 0.7))
     for unit in (1e-120, 1e120):
         other = kuq.decompose(
@@ -147,7 +152,8 @@ def test_moments_of_clipped_mixtures():
 
 
 def test_what_has_no_closed_form_says_so_and_takes_draws():
-    p = kuq.Ensemble(kuq.Normal(RNG.normal(size=(3, 4)), 1.0))
+    rng = np.random.default_rng(3)
+    p = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 4)), 1.0))
     for kernel in (kuq.tail(kuq.Gaussian(1.0), 0.5), kuq.tail(kuq.SquaredError(), 0.5)):
         with pytest.raises(kuq.NoClosedFormError, match="draws=2000"):
             kuq.decompose(p, kernel)

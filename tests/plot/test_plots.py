@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 
@@ -18,9 +19,10 @@ from matplotlib.figure import Figure  # noqa: E402
 
 xarray = pytest.importorskip("xarray")
 
-RNG = np.random.default_rng(0)
-GRID = RNG.permutation(np.linspace(-1.0, 2.0, 30))
-MEMBERS = kuq.Ensemble(kuq.Normal(RNG.normal(size=(4, 30)), RNG.uniform(0.5, 1, size=(4, 30))))
+GRID = default_rng(0).permutation(np.linspace(-1.0, 2.0, 30))
+MEMBERS = kuq.Ensemble(
+    kuq.Normal(default_rng(1).normal(size=(4, 30)), default_rng(2).uniform(0.5, 1, size=(4, 30)))
+)
 U = kuq.decompose(MEMBERS, kuq.CRPS())
 
 
@@ -76,7 +78,8 @@ def test_torch_and_jax_arrays_are_drawn(ax):
 
 
 def test_map_of_a_plain_array(ax):
-    values = RNG.normal(size=(4, 7))
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 7))
     assert kuq.plot.uncertainty_map(values, ax=ax) is ax
     (mesh,) = ax.collections
     np.testing.assert_array_equal(mesh.get_array().reshape(4, 7), values)
@@ -114,7 +117,8 @@ def test_divergence_matrix_of_an_ensemble_and_of_an_array(ax):
 
 def test_numbers_on_the_matrix_can_be_read(ax):
     """Dark figures on light cells and the other way round, by relative luminance."""
-    kuq.plot.divergence_matrix(RNG.uniform(size=(5, 5)), ax=ax)
+    rng = np.random.default_rng(0)
+    kuq.plot.divergence_matrix(rng.uniform(size=(5, 5)), ax=ax)
     colours = ax.images[0].cmap(ax.images[0].norm(ax.images[0].get_array())).reshape(-1, 4)
     for text, cell in zip(ax.texts, colours, strict=True):
         pair = sorted((_luminance(to_rgb(text.get_color())), _luminance(cell[:3])))
@@ -137,7 +141,8 @@ def test_retention_curves_share_their_bounds(ax):
 
 
 def test_retention_curve_of_the_protocol(ax):
-    result = kuq.protocols.selective_prediction(U.total, RNG.uniform(size=30))
+    rng = np.random.default_rng(0)
+    result = kuq.protocols.selective_prediction(U.total, rng.uniform(size=30))
     kuq.plot.retention_curve(result, label="total", ax=ax)
     np.testing.assert_allclose(ax.lines[2].get_ydata(), result.risk)
     np.testing.assert_allclose(ax.lines[1].get_ydata(), result.oracle)
@@ -145,7 +150,8 @@ def test_retention_curve_of_the_protocol(ax):
 
 @pytest.mark.parametrize(("scale", "axis"), [(1.0, "linear"), (200.0, "log")])
 def test_histograms_count_shares(ax, scale, axis):
-    inside, outside = RNG.uniform(1, 2, size=300), scale * RNG.uniform(1, 2, size=50)
+    rng = np.random.default_rng(0)
+    inside, outside = rng.uniform(1, 2, size=300), scale * rng.uniform(1, 2, size=50)
     outside[0] = np.inf
     kuq.plot.ood_histograms(inside, outside, ax=ax)
     assert ax.get_xscale() == axis
@@ -171,10 +177,14 @@ def test_kernel_comparison_shows_figure_one(ax):
 @pytest.mark.parametrize(
     "law",
     [
-        kuq.Samples(RNG.normal(size=(3, 4, 20))),
-        kuq.NormalMixture(np.full((3, 4, 2), 0.5), RNG.normal(size=(3, 4, 2)), 1.0),
-        kuq.StudentT(6.0, RNG.normal(size=(3, 4)), 1.0),
-        kuq.LowRankNormal(RNG.normal(size=(3, 4, 2)), RNG.normal(size=(3, 4, 2, 1)), np.ones(2)),
+        kuq.Samples(default_rng(3).normal(size=(3, 4, 20))),
+        kuq.NormalMixture(np.full((3, 4, 2), 0.5), default_rng(4).normal(size=(3, 4, 2)), 1.0),
+        kuq.StudentT(6.0, default_rng(5).normal(size=(3, 4)), 1.0),
+        kuq.LowRankNormal(
+            default_rng(6).normal(size=(3, 4, 2)),
+            default_rng(7).normal(size=(3, 4, 2, 1)),
+            np.ones(2),
+        ),
     ],
     ids=lambda law: type(law).__name__,
 )

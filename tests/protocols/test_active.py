@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.protocols import ActiveLearningState, PowerSampling, active_learning, largest
@@ -33,9 +34,8 @@ def _features(x):
     return np.stack([x[:, 0] ** k for k in range(4)], axis=-1)
 
 
-RNG = np.random.default_rng(0)
-POOL_X = RNG.uniform(-2, 2, size=(200, 1))
-POOL_Y = np.sin(2 * POOL_X[:, 0]) + 0.1 * RNG.normal(size=200)
+POOL_X = default_rng(0).uniform(-2, 2, size=(200, 1))
+POOL_Y = np.sin(2 * POOL_X[:, 0]) + 0.1 * default_rng(1).normal(size=200)
 TEST_X = np.linspace(-2, 2, 50)[:, None]
 TEST_Y = np.sin(2 * TEST_X[:, 0])
 DATA = (POOL_X, POOL_Y, TEST_X, TEST_Y)

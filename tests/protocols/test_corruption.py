@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import kuq
 from kuq.protocols import influence_curves, robustness
 
-RNG = np.random.default_rng(0)
-MEAN, STD = RNG.normal(size=(6, 9)), RNG.uniform(0.5, 1.5, size=(6, 9))
+MEAN, STD = default_rng(0).normal(size=(6, 9)), default_rng(1).uniform(0.5, 1.5, size=(6, 9))
 BASE = kuq.Ensemble(kuq.Normal(MEAN[:5], STD[:5]))
 WORSE = kuq.Ensemble(kuq.Normal(np.r_[MEAN[:5], MEAN[5:] + 4], np.r_[STD[:5], 5 * STD[5:]]))
 SCORES = [kuq.LogScore(), kuq.SquaredError(), kuq.CRPS(), kuq.Energy(), kuq.Gaussian(0.5)]

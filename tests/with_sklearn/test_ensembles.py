@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.ensemble import (
     BaggingRegressor,
     ExtraTreesRegressor,
@@ -20,11 +21,10 @@ from sklearn.tree import DecisionTreeRegressor
 import kuq
 from kuq.sklearn import bagging_ensemble, forest_ensemble, normal_ensemble
 
-RNG = np.random.default_rng(0)
-X = RNG.uniform(size=(150, 4))
-SCALAR = X[:, 0] + np.sin(5 * X[:, 1]) + RNG.normal(scale=0.2, size=150)
+X = default_rng(0).uniform(size=(150, 4))
+SCALAR = X[:, 0] + np.sin(5 * X[:, 1]) + default_rng(1).normal(scale=0.2, size=150)
 VECTOR = np.stack([SCALAR, X[:, 2] - SCALAR, X[:, 3] ** 2], axis=1)
-NEW = RNG.uniform(size=(20, 4))
+NEW = default_rng(2).uniform(size=(20, 4))
 
 FORESTS = {
     "forest": RandomForestRegressor(8, random_state=1),
@@ -96,7 +96,8 @@ def test_variance_of_a_leaf_is_the_impurity_of_the_tree():
 
 
 def test_sample_weights_without_bootstrap():
-    weights = RNG.uniform(0.1, 2.0, size=150)
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.1, 2.0, size=150)
     forest = ExtraTreesRegressor(5, max_depth=3, random_state=0)
     forest.fit(X, SCALAR, sample_weight=weights)
     ensemble = forest_ensemble(forest, X, SCALAR, NEW, sample_weight=weights)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
@@ -23,9 +24,8 @@ from kuq.sklearn.probabilistic import NormalMembers
 from kuq.sklearn.residuals import ResidualMembers
 from kuq.sklearn.trees import TreeMembers
 
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-1.0, 1.0, size=(120, 3))
-Y = X[:, 0] + X[:, 1] ** 2 + RNG.normal(scale=0.1, size=120)
+X = default_rng(0).uniform(-1.0, 1.0, size=(120, 3))
+Y = X[:, 0] + X[:, 1] ** 2 + default_rng(1).normal(scale=0.1, size=120)
 
 KINDS = {
     "default": (None, TreeMembers),

@@ -5,13 +5,13 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.random import default_rng
 
 import kuq
 from kuq.xarray.chunks import LARGEST_CHUNK, whole_predictions
 
-RNG = np.random.default_rng(6)
 DRAWS = xr.DataArray(
-    RNG.normal(size=(3, 8, 4, 6, 5)),
+    default_rng(6).normal(size=(3, 8, 4, 6, 5)),
     dims=("number", "time", "sample", "lat", "lon"),
     coords={"lat": np.linspace(-50.0, 50.0, 6)},
     attrs={"units": "K"},

@@ -6,12 +6,10 @@ import xarray as xr
 
 import kuq
 
-RNG = np.random.default_rng(4)
-
 
 def grid(latitudes, **more):
     sizes = {"member": 3, "time": 2, "sample": 4, "lat": len(latitudes), "lon": 5, **more}
-    values = RNG.normal(size=list(sizes.values()))
+    values = np.random.default_rng(4).normal(size=list(sizes.values()))
     coords = {"lat": latitudes, "lon": np.arange(5) * 72.0}
     return xr.DataArray(values, dims=list(sizes), coords=coords)
 
@@ -60,7 +58,7 @@ def test_area_weighted_crps_is_the_weighted_mean_of_the_map():
 @pytest.mark.parametrize("score", [kuq.Energy(), 2.0 * kuq.Gaussian(9.0) + kuq.Laplace(3.0)])
 def test_weights_by_name_are_those_of_the_norm(score):
     data = grid(UNEVEN)
-    weights = xr.DataArray(RNG.uniform(size=(5, 5)), dims=("lon", "lat"))
+    weights = xr.DataArray(np.random.default_rng(5).uniform(size=(5, 5)), dims=("lon", "lat"))
     found = kuq.xarray.decompose(data, score, event_dims=("lat", "lon"), weights=weights)
     root = np.sqrt(weights.transpose("lat", "lon").values)
     scaled = kuq.Ensemble(kuq.Samples(data.values * root, 2))

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.random import default_rng
 
 import kuq
 
-RNG = np.random.default_rng(9)
 DIMS = ("lead", "time", "lat")
 LEADS = {"lead": [6, 12]}
-UNCERTAINTY = xr.DataArray(RNG.exponential(size=(2, 5, 4)), dims=DIMS, coords=LEADS)
+UNCERTAINTY = xr.DataArray(default_rng(9).exponential(size=(2, 5, 4)), dims=DIMS, coords=LEADS)
 ERROR = xr.DataArray(
-    RNG.exponential(size=(2, 5, 4)) * UNCERTAINTY, dims=DIMS, attrs={"units": "K^2"}
+    default_rng(10).exponential(size=(2, 5, 4)) * UNCERTAINTY, dims=DIMS, attrs={"units": "K^2"}
 )
 
 

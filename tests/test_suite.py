@@ -1,0 +1,120 @@
+"""The suite itself: no test takes its numbers from a generator that another one draws from."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.rglob("*.py"))
+GENERATORS = {"default_rng", "Generator", "RandomState", "Random"}
+#: What of ``numpy.random`` does not draw from the state that everybody shares.
+LOCAL = {"default_rng", "Generator", "SeedSequence", "PCG64", "Philox", "BitGenerator"}
+#: Fixtures of these scopes are made once for several tests.
+SHARED = {"class", "module", "package", "session"}
+
+
+def name_of(function):
+    """The last part of what is called: default_rng of np.random.default_rng(0)."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return getattr(function, "id", "")
+
+
+def holds_a_generator(node):
+    """A generator, or a list, tuple or dict with one; not numbers that were drawn from one."""
+    if isinstance(node, ast.Call):
+        return name_of(node.func) in GENERATORS or name_of(node.func) == "manual_seed"
+    if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.Starred):
+        return any(holds_a_generator(part) for part in ast.iter_child_nodes(node))
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        return holds_a_generator(node.elt)
+    return isinstance(node, ast.DictComp) and holds_a_generator(node.value)
+
+
+def run_once(body):
+    """What is evaluated once for all tests: statements of modules and classes, default values."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults)
+            scopes = {
+                keyword.value.value
+                for mark in node.decorator_list
+                if isinstance(mark, ast.Call) and name_of(mark.func) == "fixture"
+                for keyword in mark.keywords
+                if keyword.arg == "scope" and isinstance(keyword.value, ast.Constant)
+            }
+            if scopes & SHARED:
+                yield from (
+                    n.value for n in ast.walk(node) if isinstance(n, ast.Return | ast.Yield)
+                )
+        elif isinstance(node, ast.ClassDef):
+            yield from run_once(node.body)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+            yield node.value
+        else:
+            yield node
+
+
+def shared_generators(text):
+    """Lines with a generator that lives longer than one test."""
+    for node in run_once(ast.parse(text).body):
+        if node is not None and holds_a_generator(node):
+            yield node.lineno
+        # Those inside a call of parametrize, and those that a block at the top assigns.
+        for inner in ast.walk(node) if node is not None else ():
+            if isinstance(inner, ast.Assign) and holds_a_generator(inner.value):
+                yield inner.lineno
+            if isinstance(inner, ast.Call) and name_of(inner.func) in {"parametrize", "param"}:
+                yield from (a.lineno for a in inner.args if holds_a_generator(a))
+
+
+def global_state(text):
+    """Lines that draw from the one generator of ``numpy.random`` or ``random``."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = ast.unparse(node.func.value)
+            if owner in {"np.random", "numpy.random"} and node.func.attr not in LOCAL:
+                yield node.lineno
+            if owner == "random" and node.func.attr != "Random":
+                yield node.lineno
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(FOLDER)))
+def test_generators_belong_to_one_test(path):
+    assert list(shared_generators(path.read_text())) == []
+    if path != FOLDER / "conftest.py":  # gives every test the same start of them
+        assert list(global_state(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rng = np.random.default_rng(0)",
+        "A, B = default_rng(0), 1",
+        "RNGS = [default_rng(i) for i in range(3)]",
+        "class TestX:\n    rng = np.random.default_rng(0)",
+        "if True:\n    rng = default_rng(0)",
+        "def draw(rng=default_rng(0)):\n    pass",
+        "@pytest.mark.parametrize('rng', [default_rng(0)])\ndef test(rng):\n    pass",
+        "@pytest.fixture(scope='module')\ndef rng():\n    return default_rng(0)",
+        "g = torch.Generator().manual_seed(0)",
+    ],
+)
+def test_shared_generators_are_found(text):
+    assert list(shared_generators(text))
+
+
+def test_own_generators_are_allowed():
+    fine = """
+X = np.random.default_rng(0).normal(size=3)
+def test_x():
+    rng = np.random.default_rng(0)
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+"""
+    assert not list(shared_generators(fine))
+    assert not list(global_state(fine))
+    assert list(global_state("x = np.random.normal(size=3)")) == [1]
+    assert list(global_state("x = random.choice([1, 2])")) == [1]
