@@ -10,9 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import sys
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -23,9 +21,6 @@ from kuq.errors import ParameterError
 
 #: Evaluations of a kernel between two laws from which on compiled code is worth its start.
 WORTHWHILE = 200_000
-
-#: How often the work that is asked about comes again, as tiles and rows of pairs do.
-_repetitions: ContextVar[float] = ContextVar("repetitions", default=1.0)
 
 
 class compiled(Switch):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
@@ -49,25 +44,21 @@ class compiled(Switch):  # noqa: N801  (reads as a function: `kuq.compiled(False
         super().__init__(enabled)
 
 
-@contextmanager
-def repeated(times: int) -> Iterator[None]:
-    """All work inside is done so many times: what counts is the sum."""
-    token = _repetitions.set(_repetitions.get() * max(1, times))
-    try:
-        yield
-    finally:
-        _repetitions.reset(token)
+def wanted(work: float, array: Any) -> bool:
+    """Whether compiled code is to do this much work on arrays like this one."""
+    if compiled.state is False or not isinstance(array, np.ndarray):
+        return False
+    return compiled.state is True or (_installed() and (is_loaded() or work >= WORTHWHILE))
 
 
-def twin(name: str, work: float, *arrays: Any) -> ModuleType | None:
-    """The module ``kuq._numba.<name>``, or None where it is not to be used."""
-    if compiled.state is False or (
-        compiled.state is None and work * _repetitions.get() < WORTHWHILE
-    ):
-        return None
-    if not all(type(a) is np.ndarray and a.dtype == np.float64 for a in arrays):
-        return None
-    return importlib.import_module(f"kuq._numba.{name}") if _installed() else None
+def is_loaded() -> bool:
+    """Once numba is there it serves small work as well."""
+    return "kuq._numba.compiling" in sys.modules
+
+
+def twin(name: str) -> ModuleType:
+    """The module of compiled functions of that name."""
+    return importlib.import_module(f"kuq._numba.{name}")
 
 
 @functools.cache

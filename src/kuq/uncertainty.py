@@ -15,9 +15,10 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
 from kuq.result import Uncertainty
-from kuq.scores import kernel_decompose, log_decompose
+from kuq import answers
+from kuq.scores import log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.scores.views import first_or_second_order
+from kuq.views import first_or_second_order
 
 _ESTIMATORS = ("pairwise", "bma")
 
@@ -66,7 +67,7 @@ def decompose(
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
     else:
         assert isinstance(score, Kernel)
-        score, aleatoric, epistemic, method = kernel_decompose.decompose(prediction, score, options)
+        score, aleatoric, epistemic, method = answers.decompose(prediction, score, options)
         epistemic = epistemic / 2 if estimator == "bma" else epistemic
     return _result(prediction, score, aleatoric, epistemic, estimator, unbiased, method)
 
@@ -115,7 +116,7 @@ def entropy(
         value = log_decompose.entropy(p, options)
     else:
         assert isinstance(score, Kernel)
-        value = kernel_decompose.entropy(p, score, options)
+        value = answers.entropy(p, score, options)
     return _as_array(value, p.dtype)
 
 
@@ -143,7 +144,7 @@ def divergence(
         value = log_decompose.divergence(p, q, options)
     else:
         assert isinstance(score, Kernel)
-        value = kernel_decompose.divergence(p, q, score, options)
+        value = answers.divergence(p, q, score, options)
     return _cast(value, p, q)
 
 
@@ -176,7 +177,7 @@ def score(
     else:
         assert isinstance(score, Kernel)
         target = Point(outcome, len(p.event_shape))
-        value = kernel_decompose.divergence(p, target, score, options)
+        value = answers.divergence(p, target, score, options)
     return _as_array(value, p.dtype)
 
 
@@ -200,7 +201,7 @@ def expected_kernel(
     if not isinstance(kernel, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
     p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
-    return _cast(kernel_decompose.expected_kernel(p, q, kernel, options), p, q)
+    return _cast(answers.expected_kernel(p, q, kernel, options), p, q)
 
 
 def member_divergences(
@@ -226,7 +227,7 @@ def member_divergences(
         value = log_decompose.divergence_matrix(prediction, options)
     else:
         assert isinstance(score, Kernel)
-        value = kernel_decompose.divergence_matrix(prediction, score, options)
+        value = answers.member_parts(prediction, score, options)[2]
     return _as_array(value, prediction.dtype)
 
 
@@ -262,7 +263,7 @@ def member_influence(
         entropies, matrix, method = log_decompose.member_parts(prediction, options)
     else:
         assert isinstance(score, Kernel)
-        score, entropies, matrix, method = kernel_decompose.member_parts(prediction, score, options)
+        score, entropies, matrix, method = answers.member_parts(prediction, score, options)
     aleatoric, epistemic = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )

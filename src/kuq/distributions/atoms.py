@@ -47,6 +47,12 @@ class Atoms(ABC):
         first = next(iter(self.extra))
         return math.prod(self.reference.shape[self.reference.ndim - 1 - self.extra[first] :])
 
+    @property
+    def inner(self) -> int:
+        """Numbers of an atom for each coordinate: components of a mixture, columns of a factor."""
+        name = next((n for n, more in self.extra.items() if more), None)
+        return 1 if name is None else int(getattr(self, name).shape[-1])
+
     @abstractmethod
     def mean(self) -> Array:
         """(lead…, A, d)."""

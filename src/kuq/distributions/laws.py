@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kuq._array import Array, constants, from_numpy, namespace, safe_sqrt, widen
-from kuq.distributions.atoms import LowRanks, Normals, Products
+from kuq.distributions.atoms import Atoms, LowRanks, Normals, Points, Products
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Law:
     moments do not exist, None if all do.
     """
 
-    atoms: Any
+    atoms: Atoms
     weights: Array | None = None
     drawn: bool = False
     method: str = "exact"
@@ -100,6 +100,11 @@ class Law:
         tail = None if first.tail is None else join([law.tail for law in laws])
         return dataclasses.replace(first, atoms=atoms, weights=weights, tail=tail)
 
+    def kind(self) -> tuple[object, ...]:
+        """What has to agree for laws to become one."""
+        shapes = tuple(getattr(self.atoms, name).shape[1:] for name in self.atoms.extra)
+        return type(self.atoms), shapes, self.drawn, self.method, self.tail is None
+
     def head(self) -> Law:
         """One member at one batch entry: enough to tell sizes."""
         return self.index(lambda a: a[:1, :1, ...])
@@ -119,6 +124,12 @@ class Stack:
 
     groups: tuple[Law, ...]
     weights: Array | None = None
+
+    @staticmethod
+    def joined(laws: list[Law], weights: Array | None = None) -> Stack:
+        """Laws over one batch as members; neighbours of one kind and shape become one group."""
+        groups = [Law.joined(list(run)) for _, run in itertools.groupby(laws, key=Law.kind)]
+        return Stack(tuple(groups), weights)
 
     @property
     def reference(self) -> Array:
@@ -188,6 +199,12 @@ class Stack:
     @property
     def method(self) -> str:
         return worst_method(*(group.method for group in self.groups))
+
+
+def draws_of(law: Law) -> Array:
+    """The values of a law of points, (m, n, A, d)."""
+    assert isinstance(law.atoms, Points)
+    return law.atoms.value
 
 
 METHODS = ("exact", "quadrature", "samples", "monte-carlo")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, detach, epsilon, is_traced, namespace
-from kuq.expectations.tiles import RECORDED_ELEMENTS
+from kuq.tiles import RECORDED_ELEMENTS
 
 #: Numbers in the weighted copies of one product: more would leave the cache.
 CACHE = 2**17

@@ -15,7 +15,7 @@ import numpy as np
 from kuq._array import Array, any_true, detach, namespace
 from kuq._special import ndtr
 from kuq.distributions.atoms import Products
-from kuq.expectations.tiles import pieces
+from kuq.tiles import pieces
 
 #: In units of the smallest scale; leaves exp(−(π/0.5)²) of the integrand, 7e-18.
 _STEP = 0.5

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array
-from kuq._compiled import twin
+from kuq._compiled import twin, wanted
 from kuq.distributions.atoms import Normals
 
 
@@ -44,8 +44,7 @@ def arranged(name: str, work_each: float, p: Normals, q: Normals) -> Arranged | 
         return None
     lead = tuple(np.broadcast_shapes(left, right))
     work = work_each * float(np.prod(lead)) * p.loc.shape[-1]
-    module = twin(name, work, p.loc, p.scale, q.loc, q.scale)
-    if module is None or left[1] != right[1]:
+    if not wanted(work, p.loc) or left[1] != right[1]:
         return None
     row = left[0] == 1
     if not row and left[0] != right[0]:
@@ -57,7 +56,7 @@ def arranged(name: str, work_each: float, p: Normals, q: Normals) -> Arranged | 
         return np.asarray(a).reshape(count, n, d)
 
     return Arranged(
-        module,
+        twin(name),
         (fit(p.loc, 1), fit(p.scale, 1)),
         (fit(q.loc, pairs[1]), fit(q.scale, pairs[1])),
         pairs,

@@ -70,6 +70,18 @@ def gaussian_divergence(
     return xp.sqrt(c) * (spread - xp.expm1(-gap * gap * c))
 
 
+def gaussian_affinity(
+    loc: Array, scale: Array, loc2: Array, scale2: Array, bandwidth: Array | float
+) -> Array:
+    """E exp(−(X−Y)²/bandwidth²)."""
+    xp = namespace(loc)
+    far = _far(loc)
+    u, v = (xp.clip(s / bandwidth, max=far) for s in (scale, scale2))
+    gap = xp.clip((loc - loc2) / bandwidth, -far, far)
+    c = 1 / (1 + 2 * u * u + 2 * v * v)
+    return xp.sqrt(c) * xp.exp(-gap * gap * c)
+
+
 def laplace_entropy(scale: Array, bandwidth: Array | float) -> Array:
     xp = namespace(scale)
     x = scale / bandwidth

@@ -95,7 +95,7 @@ def integrate(
     ``block`` nodes are evaluated at once.
     """
     xp = namespace(second_moment)
-    kernel = kernel.shape()
+    kernel = kernel.bare()
     rtol = max(rtol, 4 * float(xp.finfo(second_moment.dtype).eps))
     step = grid_step(kernel, rtol)
     digits = math.log(1 / rtol)

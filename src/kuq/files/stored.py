@@ -19,7 +19,7 @@ from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.result import Uncertainty
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.scores.views import resolve_bandwidths
+from kuq.views import resolve_bandwidths
 from kuq.uncertainty import decompose
 
 #: Numbers of the prediction that one piece of work touches.

@@ -42,6 +42,14 @@ class Score(ABC):
     def units(self) -> str:
         """The unit of entropy, divergence and score in terms of the target's unit."""
 
+    @final
+    def bare(self) -> Self:
+        """The score without bandwidth and weights: what tables and plans may be kept for."""
+        bare = copy.copy(self)
+        for name in ("bandwidth", "weights"):
+            vars(bare).pop(name, None)
+        return bare
+
     def __repr__(self) -> str:
         shown = [
             f"{n}={_show(v)}" for n, v in vars(self).items() if v is not None or n != "weights"
@@ -133,6 +141,8 @@ class Radial(Kernel):
     bandwidth: Any = None
     #: k(x, x)
     diagonal: float = 0.0
+    #: k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous
+    degree: float | None = None
 
     @abstractmethod
     def profile(self, s: Array, xp: Namespace) -> Array:
@@ -163,13 +173,6 @@ class ScaleMixture(Radial):
     def log_density(self, v: np.ndarray) -> np.ndarray:
         """Log of the density over v = log(t·bandwidth²), in NumPy float64."""
 
-    @final
-    def shape(self) -> Self:
-        """The kernel at unit bandwidth without weights: what tables may be kept for."""
-        bare = copy.copy(self)
-        for name in ("bandwidth", "weights"):
-            vars(bare).pop(name, None)
-        return bare
 
 
 class Bounded(Radial):

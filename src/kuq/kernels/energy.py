@@ -35,6 +35,10 @@ class Energy(ScaleMixture):
         check_number(self, "beta", 0.0, 2.0)
         check_weights(self)
 
+    @property
+    def degree(self) -> float:  # type: ignore[override]
+        return self.beta
+
     def profile(self, s: Array, xp: Namespace) -> Array:
         root = safe_sqrt(s)
         if self.beta == 1.0:

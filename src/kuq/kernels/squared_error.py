@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from kuq._array import Array, Namespace
 from kuq.kernels.base import Radial
@@ -25,6 +25,7 @@ class SquaredError(Radial):
     """
 
     weights: Array | None = None
+    degree: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         check_weights(self)

@@ -9,14 +9,13 @@ from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import NoClosedFormError
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
-from kuq.expectations.tiles import pieces
+from kuq.tiles import pieces
 from kuq.kernels.base import Kernel, MarginalStage, ScaleMixture, Term
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
-from kuq.scores.kernel_score import finish
 from kuq.scores.options import Options, budget_of
-from kuq.scores.views import View, check_event_weights, flat_bandwidth
+from kuq.views import View, check_event_weights, finished, flat_bandwidth
 
 
 def has_route(term: Term) -> bool:
@@ -51,7 +50,7 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
     bandwidth = flat_bandwidth(term.kernel, v.shape, bool(marginal), nu)
     budget = budget_of(options, nu)
     if math.prod(v.shape) == 0:
-        empty = finish(xp.reshape(nu, (-1,))[:0], v)
+        empty = finished(xp.reshape(nu, (-1,))[:0], v)
         return empty, empty
     parts = []
     cost = evidential.core_size(options.rtol) * 14 * nu.shape[-1]
@@ -62,7 +61,7 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
         nu, alpha, beta = (widen(x[part]) for x in flat)
         parts.append(_term(term, nu, alpha, beta, width, options.rtol))
     both = [xp.concat(list(column)) * term.factor for column in zip(*parts, strict=True)]
-    return finish(both[0], v), finish(both[1], v)
+    return finished(both[0], v), finished(both[1], v)
 
 
 def _term(

@@ -11,7 +11,7 @@ from kuq._array import Array, any_true, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError
-from kuq.expectations.tiles import pieces
+from kuq.tiles import pieces
 from kuq.scores.log_score import prediction_log_density
 from kuq.scores.options import Options, budget_of
 

@@ -31,7 +31,7 @@ from kuq.distributions.samples import Samples
 from kuq.distributions.student_t import StudentT
 from kuq.errors import NoClosedFormError, ParameterError
 from kuq.expectations import densities, relative_entropy
-from kuq.expectations.tiles import member_pairs, pieces
+from kuq.tiles import member_pairs, pieces
 from kuq.expectations.zero_variances import without_zeros
 from kuq.scores.options import Options, budget_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kuq._array import Array
 from kuq.errors import ParameterError
-from kuq.expectations.tiles import budget_elements
+from kuq.tiles import budget_elements
 
 DEFAULT_MEMORY = 2**28
 

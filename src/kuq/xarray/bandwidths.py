@@ -12,7 +12,7 @@ import xarray as xr
 import kuq
 from kuq._array import is_array
 from kuq.scores.options import Options
-from kuq.scores.views import resolve_bandwidths
+from kuq.views import resolve_bandwidths
 from kuq.xarray.applied import Block, Operand
 
 #: Entries of the batch of a Dask array that decide about a median bandwidth.

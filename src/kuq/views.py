@@ -32,15 +32,19 @@ from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.selected import selected
+from kuq.driver import stretched
 from kuq.errors import NoClosedFormError, ParameterError, ShapeError
-from kuq.expectations import atoms, evidential, moments
-from kuq.expectations.tiles import pieces
+from kuq.expectations import evidential, moments
+from kuq.forms.form import Problem
+from kuq.forms.table import FORMS
 from kuq.kernels.bandwidth import MOST_PAIRS
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Term
 from kuq.kernels.energy import Energy
+from kuq.kernels.marginal import reduce_event
 from kuq.kernels.transforms import Clip, Select
 from kuq.scores.monte_carlo import drawn
 from kuq.scores.options import Options, budget_of
+from kuq.tiles import pieces
 
 #: Laws whose coordinates have distribution functions that are sums over normals.
 _CLIPPED_EXACTLY = (LowRankNormal, Normal, NormalMixture, Point, Samples)
@@ -135,8 +139,9 @@ def _has_route(term: Term, *predictions: Prediction) -> bool:
     if any(not isinstance(stage, (MarginalStage, Select)) for stage in term.stages):
         return False
     marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
-    kinds = {type(m.law(marginal, 1e-3).atoms) for m in members}
-    return atoms.has_route(term.kernel, kinds)
+    groups = [g for prediction in predictions for g in _stack(prediction, marginal, 1e-3).groups]
+    problem = Problem.of(term.kernel, Stack(tuple(groups)), compiled=False)
+    return any(form.applies(problem) for form in FORMS)
 
 
 def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
@@ -228,19 +233,6 @@ def check_event_weights(weights: Array | None, event: tuple[int, ...], name: str
         raise ShapeError(
             f"weights of {name} must have the event's shape {event}, got {shape_of(weights)}"
         )
-
-
-def stretched(stack: Stack, weights: Array | None) -> Stack:
-    """Σ w_j (x_j − y_j)² is the plain distance of coordinates that are stretched by √w."""
-    if weights is None:
-        return stack
-    xp = namespace(stack.reference)
-    stretch = safe_sqrt(xp.reshape(adopted(weights, stack.reference), (-1,)))
-
-    def scaled(array: Array, axes: int) -> Array:
-        return array * stretch[(..., *(None,) * (axes - 1))]
-
-    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
 
 
 def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: Options) -> Kernel:
@@ -344,3 +336,12 @@ def flat_bandwidth(
         )
     xp = namespace(array)
     return xp.reshape(xp.broadcast_to(array, shape), (-1,))
+
+
+def finished(values: Array, view: View) -> Array:
+    """Flat results to batch shape, reduced over the event of a marginal kernel."""
+    xp = namespace(values)
+    shaped = xp.reshape(values, (*values.shape[:-1], *view.shape))
+    if view.marginal is None:
+        return shaped
+    return reduce_event(shaped, view.marginal.reduce, view.marginal.weights, len(view.event_shape))

@@ -7,12 +7,16 @@ exponentially; all of its terms are ≥ 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import final
 
-from kuq._array import Array, any_true, detach, namespace
+from kuq._array import Array, detach, namespace
 from kuq._compiled import twin
 from kuq._special import ndtr
-from kuq.expectations.tiles import pieces, recomputed
+from kuq.distributions.atoms import Normals
+from kuq.distributions.laws import Stack
+from kuq.expectations.scalar import absolute_entropy
+from kuq.forms.form import Form, Measure, Problem, Statistics
+from kuq.tiles import pieces, recomputed
 
 #: The transform of F_i·F_j falls as exp(−(ωσ)²/4), so that this step, in units of the smallest
 #: scale, leaves exp(−(π/0.5)²), 7e-18.
@@ -25,7 +29,7 @@ _POINT_COST = 0.6
 #: scale the pairs have more digits.
 _SMALLEST_SHARE = 1e-5
 #: Fewer members than this have fewer pairs than the shortest grid has points.
-FEWEST_MEMBERS = 48
+_FEWEST_MEMBERS = 48
 
 
 def _grid(loc: Array, scale: Array) -> tuple[Array, Array, Array]:
@@ -40,35 +44,43 @@ def _grid(loc: Array, scale: Array) -> tuple[Array, Array, Array]:
     return start, step, xp.where(usable, points, xp.full_like(points, math.inf))
 
 
-def dispersion_or_pairs(
-    loc: Array,
-    scale: Array,
-    weights: Array,
-    by_pairs: Callable[[Array | None], Array],
-    budget: int,
-) -> Array:
-    """Σ w_i w_j D_ij of normals (M, n), (n,), each column in the way that costs less.
+@final
+class DistributionFunctions(Form):
+    """Columns whose grid is too long, or whose members nearly agree, are left to pairs."""
 
-    ``by_pairs`` sums over pairs in the columns of an index array, or in all of them for None.
-    """
-    xp = namespace(loc)
-    loc = loc - loc[:1, ...]  # the grid is even only near zero
-    start, step, points = _grid(loc, scale)
-    chosen = _POINT_COST * points < (loc.shape[0] - 1) / 2
-    if not any_true(chosen):
-        return by_pairs(None)
+    def applies(self, problem: Problem) -> bool:
+        (group, *others) = problem.groups
+        single = not others and group.kind is Normals and group.atoms == problem.dimension == 1
+        many = group.members >= _FEWEST_MEMBERS
+        return single and many and problem.absolute and problem.readable and problem.double
 
-    def by_quadrature(some: Array) -> Array:
-        centre, width = (xp.take(x, some, axis=1) for x in (loc, scale))
-        grid = tuple(xp.take(x, some, axis=0) for x in (start, step, points))
-        compiled = twin("cdf", float(xp.sum(grid[2])) * loc.shape[0] / 2, centre, width)
-        if compiled is not None:
-            return compiled.dispersion(centre, width, weights, *grid)
-        return _dispersion(centre, width, weights, grid, budget)
+    def scratch(self, problem: Problem) -> int:
+        return -(-problem.members // 4)
 
-    value = recomputed(xp.zeros_like(start), chosen, by_quadrature)
-    largest = xp.max(detach(scale), axis=0)
-    return recomputed(value, ~chosen | (value < _SMALLEST_SHARE * largest), by_pairs)
+    def any_units(self, problem: Problem) -> bool:
+        return True
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        atoms = stack.groups[0].atoms
+        assert isinstance(atoms, Normals)
+        loc, scale = atoms.loc[..., 0, 0], atoms.scale[..., 0, 0]
+        xp = namespace(loc)
+        weights = stack.member_weights()
+        loc = loc - loc[:1, ...]  # the grid is even only near zero
+        start, step, points = _grid(loc, scale)
+        chosen = _POINT_COST * points < (loc.shape[0] - 1) / 2
+
+        def by_quadrature(some: Array) -> Array:
+            centre, width = (xp.take(x, some, axis=1) for x in (loc, scale))
+            grid = tuple(xp.take(x, some, axis=0) for x in (start, step, points))
+            if measure.compiled:
+                return twin("cdf").dispersion(centre, width, weights, *grid)
+            return _dispersion(centre, width, weights, grid, measure.budget)
+
+        value = recomputed(xp.zeros_like(start), chosen, by_quadrature)
+        largest = xp.max(detach(scale), axis=0)
+        lost = ~chosen | (value < _SMALLEST_SHARE * largest)
+        return Statistics(absolute_entropy(scale), value, lost)
 
 
 def _dispersion(

@@ -1,16 +1,18 @@
-"""|x − y| between scalar samples, by sorting: integrals of squared distribution functions."""
+"""Scalar draws under |x − y|, by sorting: integrals of squared distribution functions."""
 
 from __future__ import annotations
 
 import functools
 import math
+from typing import final
 
 import numpy as np
 
-from kuq._array import Array, epsilon, from_numpy, is_traced, namespace
+from kuq._array import Array, from_numpy, namespace
 from kuq._compiled import twin
-from kuq.distributions.laws import Law, Stack
-from kuq.expectations.tiles import pieces, recomputed
+from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
 _CLOSE = 1e-3
@@ -20,12 +22,68 @@ _FEW_DRAWS = 12
 _AT_ONCE = 2**15
 
 
-def entropy(law: Law) -> Array:
-    """∫ F(1 − F), (lead…); gaps between draws make it exact under any offset."""
-    values = law.atoms.value[..., 0]
-    if law.weights is None:
-        return _equal_steps(values)
-    return _weighted_steps(values, law.weights)
+@final
+class SortedDraws(Form):
+    """The dispersion is twice the entropy of all draws together less that of the members."""
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.scalar_draws and problem.absolute and problem.readable and problem.double
+
+    def scratch(self, problem: Problem) -> int:
+        return -(-problem.atoms // 8)  # sorted in pieces
+
+    def any_units(self, problem: Problem) -> bool:
+        return True
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        xp = namespace(stack.reference)
+        entropies = xp.concat([_entropies(group) for group in stack.groups], axis=0)
+        if stack.member_count == 1:
+            return Statistics(entropies, xp.zeros_like(entropies[0, :]))
+        pooled = _pooled_entropy(stack)
+        mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
+        dispersion = 2 * (pooled - mean)
+        return Statistics(
+            entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0)
+        )
+
+
+@final
+class Steps(Form):
+    """2 ∫ Var_m F_m over the pooled draws: ≥ 0, and right however close the members are."""
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.scalar_draws and problem.absolute
+
+    def scratch(self, problem: Problem) -> int:
+        return problem.members * problem.atoms
+
+    def any_units(self, problem: Problem) -> bool:
+        return True
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        entropies = [_entropies(group) for group in stack.groups]
+        return Statistics(namespace(stack.reference).concat(entropies, axis=0), _spread(stack))
+
+
+@final
+class FewDraws(Form):
+    """Compiled code for few draws in each member: all pairs, and nothing cancels."""
+
+    def applies(self, problem: Problem) -> bool:
+        (group, *others) = problem.groups
+        plain = problem.scalar_draws and problem.absolute and not others and not group.weighted
+        return plain and group.atoms <= _FEW_DRAWS and problem.reading is Reading.COMPILED
+
+    def scratch(self, problem: Problem) -> int:
+        return problem.atoms
+
+    def any_units(self, problem: Problem) -> bool:
+        return True
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        values = draws_of(stack.groups[0])[..., 0].transpose(0, 2, 1)
+        return Statistics(*twin("sample_pairs").absolute(values, stack.member_weights()))
 
 
 def _equal_steps(values: Array) -> Array:
@@ -52,69 +110,16 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     return xp.sum(below * (1 - below) * _gaps(values), axis=-1)
 
 
-def divergence(p: Law, q: Law) -> Array:
-    """∫ (F − G)²."""
-    xp = namespace(p.atoms.value)
-    x, y, w, v = (p.atoms.value[..., 0], q.atoms.value[..., 0], p.full_weights(), q.full_weights())
-    lead = tuple(max(a, b) for a, b in zip(x.shape[:-1], y.shape[:-1], strict=True))
-
-    def fit(a: Array) -> Array:
-        return xp.broadcast_to(a, (*lead, a.shape[-1]))
-
-    values, weights = _sorted(
-        xp.concat([fit(x), fit(y)], axis=-1), xp.concat([fit(w), fit(-v)], axis=-1)
-    )
-    difference = xp.cumulative_sum(weights, axis=-1)[..., :-1]
-    return xp.sum(difference * difference * _gaps(values), axis=-1)
-
-
-def statistics(stack: Stack, budget: int) -> tuple[Array, Array]:
-    """H of every member, (M, n), and their dispersion 2·(H(pooled draws) − Σ w H), (n,)."""
-    found = _compiled_statistics(stack)
-    if found is not None:
-        return found
-    xp = namespace(stack.reference)
-    entropies = xp.concat([entropy(group) for group in stack.groups], axis=0)
-    if is_traced(entropies) or epsilon(entropies) > 1e-15:
-        # The difference would have to be mended everywhere, or has no digits to lose.
-        return entropies, spread_of_steps(stack)
-    pooled = _pooled_entropy(stack)
-    mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
-    dispersion = 2 * (pooled - mean)
-    lost = (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0)
-    cost = stack.member_count * sum(_draws(group) for group in stack.groups)
-
-    def exact(index: Array) -> Array:
-        cuts = pieces(index.shape[0], cost, budget, index)
-        return xp.concat([spread_of_steps(stack.take(index[part])) for part in cuts])
-
-    return entropies, recomputed(dispersion, lost, exact)
-
-
-def _compiled_statistics(stack: Stack) -> tuple[Array, Array] | None:
-    """Few draws in each member: all pairs are cheaper than sorting, and nothing cancels."""
-    law = stack.groups[0]
-    if len(stack.groups) > 1 or law.weights is not None or law.count > _FEW_DRAWS:
-        return None
-    values = law.atoms.value[..., 0]
-    # A pair of draws costs a tenth of a pair of normals.
-    compiled = twin(
-        "sample_pairs", (stack.member_count * law.count) ** 2 * values.shape[1] / 20, values
-    )
-    if compiled is None:
-        return None
-    within, spread = compiled.absolute(values.transpose(0, 2, 1), stack.member_weights())
-    return within, spread
-
-
-def _draws(group: Law) -> int:
-    return int(group.atoms.lead[0]) * group.count
+def _entropies(law: Law) -> Array:
+    """∫ F(1 − F) of every member, (m, n); gaps between draws make it exact under any offset."""
+    values = draws_of(law)[..., 0]
+    return _equal_steps(values) if law.weights is None else _weighted_steps(values, law.weights)
 
 
 def _pooled_entropy(stack: Stack) -> Array:
     """H of the mixture of all members, (n,)."""
     xp = namespace(stack.reference)
-    values = _join([group.atoms.value[..., 0] for group in stack.groups])
+    values = _join([draws_of(group)[..., 0] for group in stack.groups])
     equal = all(group.weights is None for group in stack.groups)
     if equal and stack.weights is None and len({group.count for group in stack.groups}) == 1:
         return _equal_steps(values)
@@ -126,11 +131,10 @@ def _pooled_entropy(stack: Stack) -> Array:
     return _weighted_steps(values, xp.broadcast_to(_join(parts), values.shape))
 
 
-def spread_of_steps(stack: Stack) -> Array:
-    """2 ∫ Var_m F_m over the pooled draws: ≥ 0 and right however close the members are."""
+def _spread(stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
-    values = _join([group.atoms.value[..., 0] for group in stack.groups])
+    values = _join([draws_of(group)[..., 0] for group in stack.groups])
     order = xp.argsort(values, axis=-1, stable=False)
     gaps = _gaps(xp.take_along_axis(values, order, axis=-1))
     spread = xp.zeros_like(gaps)

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import numpy as np
 
 from kuq._array import Array, any_true, from_numpy, namespace, sum_of_squares
-from kuq.distributions.laws import Law, Stack
-from kuq.expectations.measure import Measure
-from kuq.expectations.tiles import pieces, recomputed
+from kuq.distributions.atoms import Points
+from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.base import Radial
+from kuq.tiles import pieces, recomputed
 
-Statistics = Callable[[Measure, Stack], tuple[Array, Array]]
-
+#: Up to so many draws of all members differences are as quick as a matrix product.
+_FEWEST_DRAWS = 3
 #: Squared distances below this fraction of the squared norms are computed again.
 _CLOSE_DRAWS = 4e-3
 #: Dispersions below this fraction of the distances between members have lost their digits.
@@ -51,9 +52,43 @@ class Draws(NamedTuple):
     entry: Callable[[int, slice], Array] | None = None
 
 
-def entropy(measure: Measure, law: Law) -> Array:
-    """H of every member, (lead…), each centred on its own mean."""
-    value, w = law.atoms.value, law.atom_weights()
+@final
+class Gram(Form):
+    def applies(self, problem: Problem) -> bool:
+        readable = problem.readable and problem.double
+        draws = problem.only(Points) and problem.atoms > _FEWEST_DRAWS
+        return draws and readable and isinstance(problem.score, Radial)
+
+    def scratch(self, problem: Problem) -> int:
+        count, dimension = problem.atoms, problem.dimension
+        if is_large(count, dimension):
+            return count * count  # of the draws one batch entry is copied at a time
+        return count * max(count, dimension)
+
+    def any_units(self, problem: Problem) -> bool:
+        return False
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        xp = namespace(stack.reference)
+        if stack.member_count == 1:
+            value = _entropies(measure, stack.groups[0])
+            return Statistics(value, xp.zeros_like(value[0, ...]))
+        within, between, tight = _pooled_sums(measure, stack)
+
+        def around_members(some: Array) -> Array:
+            part, own = stack.take(some), measure.at(some)
+            return xp.concat([_entropies(own, group) for group in part.groups], axis=0)
+
+        entropies = recomputed(within, tight, around_members)
+        w = stack.member_weights()[:, None]
+        dispersion = 2 * (between - xp.sum(w * (1 - w) * entropies, axis=0))
+        lost = (dispersion <= 2 * _CLOSE_MEMBERS * between) & (between > 0)
+        return Statistics(entropies, dispersion, lost)
+
+
+def _entropies(measure: Measure, law: Law) -> Array:
+    """H of every member, (m, n), each centred on its own mean."""
+    value, w = draws_of(law), law.atom_weights()
     x = _around(value, namespace(value).mean(value, axis=-2, keepdims=True))
     order = from_numpy(np.arange(law.count), value)
     total = namespace(value).zeros_like(value[..., 0, 0])
@@ -63,47 +98,6 @@ def entropy(measure: Measure, law: Law) -> Array:
         k = _excess(measure, table.mended(r2, lost))
         total = total + _weighted_sum(k, w[..., part], w[..., rest])
     return total
-
-
-def cross(measure: Measure, p: Law, q: Law) -> Array:
-    """Σ w_i v_j (k(x_i, y_j) − k(x, x)) of two sets of draws, (lead…)."""
-    xp = namespace(p.atoms.value)
-    centre = xp.mean(p.atoms.value, axis=-2, keepdims=True)
-    x, y = (_around(law.atoms.value, centre) for law in (p, q))
-    w, v = p.atom_weights(), q.atom_weights()
-    lead = math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
-    total = None
-    for part in pieces(p.count, lead * q.count, measure.budget, centre):
-        table = Table(measure, x, part, y, slice(None))
-        k = _excess(measure, table.mended(*table.squared_distances(None)))
-        piece = _weighted_sum(k, w[..., part], v)
-        total = piece if total is None else total + piece
-    assert total is not None
-    return total
-
-
-def statistics(measure: Measure, stack: Stack, by_pairs: Statistics) -> tuple[Array, Array]:
-    """H of every member, (M, n), and the dispersion of the members, (n,).
-
-    ``by_pairs`` does the batch entries whose members are so close that the sums cancel.
-    """
-    xp = namespace(stack.reference)
-    if stack.member_count == 1:
-        value = entropy(measure, stack.groups[0])
-        return value, xp.zeros_like(value[0, ...])
-    within, between, tight = _pooled_sums(measure, stack)
-
-    def around_members(some: Array) -> Array:
-        part, own = stack.take(some), measure.at(some)
-        return xp.concat([entropy(own, group) for group in part.groups], axis=0)
-
-    entropies = recomputed(within, tight, around_members)
-    w = stack.member_weights()[:, None]
-    dispersion = 2 * (between - xp.sum(w * (1 - w) * entropies, axis=0))
-    lost = (dispersion <= 2 * _CLOSE_MEMBERS * between) & (between > 0)
-    return entropies, recomputed(
-        dispersion, lost, lambda some: by_pairs(measure.at(some), stack.take(some))[1]
-    )
 
 
 def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
@@ -140,7 +134,7 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
 def _pooled_draws(stack: Stack) -> Draws:
     """The draws of all members along one axis, (n, A, d), from a common centre."""
     xp = namespace(stack.reference)
-    values = [group.atoms.value for group in stack.groups]
+    values = [draws_of(group) for group in stack.groups]
     count = sum(x.shape[0] * x.shape[2] for x in values)
     some = -(-_CENTRAL_DRAWS // stack.member_count)
     central = [x[:, :, :some, :] for x in values]

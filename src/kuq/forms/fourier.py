@@ -17,16 +17,16 @@ cost one pass over the draws instead of all pairs.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, namespace
 from kuq._compiled import twin
-from kuq.distributions.laws import Law, Stack
-from kuq.expectations.gram import Statistics
-from kuq.expectations.measure import Measure
-from kuq.expectations.tiles import CACHE_ELEMENTS, pieces, recomputed
+from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.forms.form import Form, Measure, Problem, Statistics
+from kuq.kernels.gaussian import Gaussian
+from kuq.tiles import CACHE_ELEMENTS, pieces
 
 #: q² = −log ε with ε = 1e-18: relative 1e-12 of the smallest dispersion that is kept.
 _REACH = math.sqrt(-math.log(1e-18))
@@ -34,53 +34,59 @@ _REACH = math.sqrt(-math.log(1e-18))
 _SMALLEST_ENTROPY = 1e-3
 #: φ is computed to 1e-15, so that φ_m − φ̄ is good to 1e-12 above the root of this dispersion.
 _SMALLEST_DISPERSION = 1e-6
+#: Draws of all members from which on the series can be shorter than sums over pairs.
+_FEWEST_DRAWS = 64
 #: A term costs a draw about as much as this many partners cost it by plain sums.
 _PARTNERS_PER_TERM = 4
 
 
-def statistics(measure: Measure, stack: Stack, otherwise: Statistics) -> tuple[Array, Array]:
-    """H of every member, (M, n), and the dispersion of the members, (n,).
+@final
+class Fourier(Form):
+    def applies(self, problem: Problem) -> bool:
+        kernel = isinstance(problem.score, Gaussian)
+        readable = problem.readable and problem.double
+        return kernel and readable and problem.scalar_draws and problem.atoms >= _FEWEST_DRAWS
 
-    ``otherwise`` does the batch entries in which the series is too long, or in which a result is
-    too small against the kernel's 1.
-    """
-    xp = namespace(stack.reference)
-    values, weights = _columns(stack)
-    high, low = (detach(bound(values, axis=(0, 2))) for bound in (xp.max, xp.min))
-    width = measure.width(0) + xp.zeros_like(high)
-    period = high - low + _REACH * detach(width)
-    terms = _REACH / math.pi * period / detach(width) + 2
-    draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
-    long = _PARTNERS_PER_TERM * terms > draws
-    count = int(xp.max(xp.where(long | xp.isnan(terms), xp.ones_like(terms), terms)))
-    if count == 1:
-        return otherwise(measure, stack)
-    omega = 2 * math.pi / period
-    within, dispersion = sums(
-        values,
-        (high + low) / 2,
-        omega,
-        _coefficients(omega, width, terms, count),
-        weights,
-        stack.member_weights(),
-        measure.budget,
-    )
-    entropies = (1 - within) / 2
-    small = entropies < _SMALLEST_ENTROPY
-    if any(group.count == 1 for group in stack.groups):
-        single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
-        entropies, small = xp.where(single, xp.zeros_like(within), entropies), small & ~single
-    lost = long | xp.any(small, axis=0)
-    if stack.member_count > 1:
-        lost = lost | (dispersion < _SMALLEST_DISPERSION)
+    def scratch(self, problem: Problem) -> int:
+        return -(-problem.atoms // 8)
 
-    def exact(some: Array) -> Array:
-        again = otherwise(measure.at(some), stack.take(some))
-        return xp.concat([again[0], again[1][None, :]], axis=0)
+    def any_units(self, problem: Problem) -> bool:
+        return False
 
-    joined = xp.concat([entropies, dispersion[None, :]], axis=0)
-    joined = recomputed(joined, lost, exact)
-    return joined[:-1, ...], joined[-1, ...]
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        """Lost are entries whose series is too long, or whose results are too small against 1."""
+        xp = namespace(stack.reference)
+        values, weights = _columns(stack)
+        high, low = (detach(bound(values, axis=(0, 2))) for bound in (xp.max, xp.min))
+        width = measure.width(0) + xp.zeros_like(high)
+        period = high - low + _REACH * detach(width)
+        terms = _REACH / math.pi * period / detach(width) + 2
+        draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
+        long = _PARTNERS_PER_TERM * terms > draws
+        count = int(xp.max(xp.where(long | xp.isnan(terms), xp.ones_like(terms), terms)))
+        if count == 1:
+            nothing = xp.zeros_like(values[..., 0])
+            return Statistics(nothing, nothing[0, :], ~(terms < 0))
+        omega = 2 * math.pi / period
+        within, dispersion = sums(
+            values,
+            (high + low) / 2,
+            omega,
+            _coefficients(omega, width, terms, count),
+            weights,
+            stack.member_weights(),
+            measure.budget,
+            measure.compiled,
+        )
+        entropies = (1 - within) / 2
+        small = entropies < _SMALLEST_ENTROPY
+        if any(group.count == 1 for group in stack.groups):
+            single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
+            entropies, small = xp.where(single, xp.zeros_like(within), entropies), small & ~single
+        lost = long | xp.any(small, axis=0)
+        if stack.member_count > 1:
+            lost = lost | (dispersion < _SMALLEST_DISPERSION)
+        return Statistics(entropies, dispersion, lost)
 
 
 def _single(group: Law, like: Array) -> Array:
@@ -91,7 +97,7 @@ def _single(group: Law, like: Array) -> Array:
 def _columns(stack: Stack) -> tuple[Array, Array | None]:
     """Draws (M, n, N) and their weights, None if equal; short members repeat a draw of weight 0."""
     xp = namespace(stack.reference)
-    values = [group.atoms.value[..., 0] for group in stack.groups]
+    values = [draws_of(group)[..., 0] for group in stack.groups]
     counts = {group.count for group in stack.groups}
     if len(counts) == 1 and all(group.weights is None for group in stack.groups):
         return (values[0] if len(values) == 1 else xp.concat(values, axis=0)), None
@@ -125,16 +131,15 @@ def sums(
     sample_weights: Array | None,
     member_weights: Array,
     budget: int = CACHE_ELEMENTS,
+    compiled: bool = False,
 ) -> tuple[Array, Array]:
     """Σ_k c_k |φ_m(k)|², (M, n), and Σ_k c_k Σ_m w_m |φ_m(k) − φ̄(k)|², (n,).
 
     Draws (M, n, N), a centre of each column (n,), ω (n,), c (K, n) ≥ 0, weights of draws (M, n, N)
     or None for equal ones, and of members (M,).
     """
-    known = [values] if sample_weights is None else [values, sample_weights]
-    compiled = twin("fourier", math.prod(values.shape) * coefficients.shape[0] / 8, *known)
-    if compiled is not None:
-        found: tuple[Array, Array] = compiled.sums(
+    if compiled:
+        found: tuple[Array, Array] = twin("fourier").sums(
             values, centre, omega, coefficients, sample_weights, member_weights
         )
         return found

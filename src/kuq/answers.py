@@ -1,0 +1,306 @@
+"""What the public functions ask of a kernel, made of the statistics of stacks of laws.
+
+With the dispersion Σ w_i w_j D(P_i, P_j) of any set of laws there is nothing else to compute:
+
+    D(P, Q) = 2 · dispersion of {P, Q} with equal weights,
+    D(P̄, Q̄) = 2 · dispersion of all members, weights halved − that of P's − that of Q's,
+
+and the matrix of all D(P_i, P_j) is the same for a batch of pairs. Unbiasing is one correction
+after these V-statistics: with 1/n = Σ v² over a member's draws, b = H/(n − 1) is what their number
+takes from its entropy, and D loses the b of either side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kuq._array import Array, namespace, require
+from kuq.distributions.atoms import Points
+from kuq.distributions.base import Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.laws import Law, Stack, worst_method
+from kuq.driver import expectation, statistics
+from kuq.errors import InsufficientDataError, ShapeError
+from kuq.kernels.base import Kernel, Radial, Term
+from kuq.scores import evidential_score
+from kuq.scores.monte_carlo import drawn_members
+from kuq.scores.options import Options
+from kuq.tiles import TILE_ELEMENTS, member_pairs
+from kuq.views import View, finished, flat_bandwidth, resolve_bandwidths, views
+
+
+def decompose(
+    prediction: Prediction, kernel: Kernel, options: Options
+) -> tuple[Kernel, Array, Array, str]:
+    """The kernel with numbers as bandwidths, AU, pairwise EU, and the method."""
+    if isinstance(prediction, NormalInverseGamma):
+        if options.draws is not None and not all(map(evidential_score.has_route, kernel.terms())):
+            prediction = drawn_members(prediction, options)
+        else:
+            return _decompose_evidential(prediction, kernel, options)
+    kernel = resolve_bandwidths(kernel, [prediction], options)
+
+    def part(term: Term) -> tuple[Array, Array, str]:
+        (view,) = views(term, options, prediction)
+        found = _parts(term, view, options)
+        xp = namespace(found.dispersion)
+        w = view.stack.member_weights()[:, None]
+        aleatoric = xp.sum(w * (found.entropies + found.bias), axis=0)
+        epistemic = found.dispersion - 2 * xp.sum(w * (1 - w) * found.bias, axis=0)
+        if options.unbiased_members:
+            epistemic = epistemic / (1 - view.stack.concentration())
+        return finished(aleatoric, view), finished(epistemic, view), found.method
+
+    aleatoric, epistemic, methods = _over_terms(kernel, part)
+    return kernel, aleatoric, epistemic, worst_method(*methods)
+
+
+def _decompose_evidential(
+    prediction: NormalInverseGamma, kernel: Kernel, options: Options
+) -> tuple[Kernel, Array, Array, str]:
+    kernel = resolve_bandwidths(kernel, [prediction], options)
+
+    def part(term: Term) -> tuple[Array, Array, str]:
+        found = evidential_score.decompose(prediction, term, options)
+        return *found, evidential_score.method(term, prediction)
+
+    aleatoric, epistemic, methods = _over_terms(kernel, part)
+    return kernel, aleatoric, epistemic, worst_method(*methods)
+
+
+def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
+    """H(P̄) = Σ w H_m + ½ dispersion, with Σ w² b for draws."""
+    kernel = resolve_bandwidths(kernel, [p], options)
+
+    def part(term: Term) -> tuple[Array]:
+        (view,) = views(term, options, p)
+        found = _parts(term, view, options)
+        xp = namespace(found.dispersion)
+        w = view.stack.member_weights()[:, None]
+        inside = xp.sum(w * found.entropies + w * w * found.bias, axis=0)
+        return (finished(inside + found.dispersion / 2, view),)
+
+    return _over_terms(kernel, part)[0]
+
+
+def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -> Array:
+    """D(P̄, Q̄)."""
+    kernel = resolve_bandwidths(kernel, [p, q], options)
+
+    def part(term: Term) -> tuple[Array]:
+        both = views(term, options, p, q)
+        if all(view.stack.member_count == 1 for view in both):
+            pair = Stack.joined([view.stack.groups[0] for view in both])
+            found = _parts(term, both[0], options, pair)
+            xp = namespace(found.dispersion)
+            return (finished(2 * found.dispersion - xp.sum(found.bias, axis=0), both[0]),)
+        pool = _pooled(term, both, options)
+        xp = namespace(pool.cross)
+        bias = xp.sum(pool.weights**2 * pool.parts.bias, axis=0)
+        return (finished(pool.cross - pool.inside - bias, both[0]),)
+
+    return _over_terms(kernel, part)[0]
+
+
+class Pool(NamedTuple):
+    """Σ w_i v_j D(P_i, Q_j), ½ Σ ww D + ½ Σ vv D, and weights and statistics of all members."""
+
+    cross: Array
+    inside: Array
+    weights: Array
+    parts: Parts
+
+
+def _pooled(term: Term, both: list[View], options: Options) -> Pool:
+    left, right = (view.stack for view in both)
+    xp = namespace(left.reference)
+    weights = xp.concat([stack.member_weights() for stack in (left, right)])
+    found = _parts(term, both[0], options, Stack((*left.groups, *right.groups), weights / 2))
+    inside = xp.zeros_like(found.dispersion)
+    for view in both:
+        if view.stack.member_count > 1:
+            inside = inside + _parts(term, view, options).dispersion / 2
+    return Pool(2 * found.dispersion - inside, inside, weights[:, None], found)
+
+
+def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -> Array:
+    """E k(X, Y): from affinities for bounded kernels, else H(P̄) + H(Q̄) + D(P̄, Q̄)."""
+    kernel = resolve_bandwidths(kernel, [p, q], options)
+
+    def part(term: Term) -> tuple[Array]:
+        both = views(term, options, p, q)
+        if isinstance(term.kernel, Radial) and term.kernel.diagonal == 0:
+            pool = _pooled(term, both, options)
+            alone = namespace(pool.cross).sum(pool.weights * pool.parts.entropies, axis=0)
+            return (finished(pool.cross + alone, both[0]),)
+        width = _width(term, both[0])
+        stacks = (view.stack for view in both)
+        value = term.factor * expectation(term.kernel, width, *stacks, options)
+        return (finished(value, both[0]),)
+
+    return _over_terms(kernel, part)[0]
+
+
+def member_parts(
+    prediction: Ensemble, kernel: Kernel, options: Options
+) -> tuple[Kernel, Array, Array, str]:
+    """The kernel, entropies (M, batch…) and divergences (M, M, batch…), and the method."""
+    kernel = resolve_bandwidths(kernel, [prediction], options)
+
+    def part(term: Term) -> tuple[Array, Array, str]:
+        (view,) = views(term, options, prediction)
+        found = _parts(term, view, options)
+        entropies = found.entropies + found.bias
+        return finished(entropies, view), finished(_matrix(term, view, options), view), found.method
+
+    entropies, matrix, methods = _over_terms(kernel, part)
+    return kernel, entropies, matrix, worst_method(*methods)
+
+
+def _matrix(term: Term, view: View, options: Options) -> Array:
+    """D(P_i, P_j), (M, M, n), pairs of members as batch entries."""
+    stack = view.stack
+    xp = namespace(stack.reference)
+    width = _width(term, view)
+    m, n = stack.member_count, stack.batch_count
+    rows: dict[tuple[int, int], Array] = {}
+    for block in member_pairs(stack, lambda p, q: 2 * p.count * p.atoms.size, TILE_ELEMENTS):
+        count = len(block.columns)
+        pair = Stack.joined([_side_by_side(law, count) for law in (block.p, block.q)])
+        own = width
+        if width is not None and not isinstance(width, float):
+            own = xp.reshape(xp.broadcast_to(width, (count, n)), (-1,))
+        found = _statistics(term, own, options, pair)
+        values = 2 * found.dispersion - xp.sum(found.bias, axis=0)
+        values = xp.reshape(values, (count, n))
+        for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
+            rows[int(i), int(j)] = values[k, ...]
+    zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
+    cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]
+    return xp.reshape(xp.stack(cells), (m, m, n))
+
+
+def _side_by_side(law: Law, count: int) -> Law:
+    """Laws (m, n) of ``count`` pairs as one member over a batch of count·n."""
+    xp = namespace(law.atoms.reference)
+    n = law.atoms.lead[1]
+
+    def flat(a: Array) -> Array:
+        own = tuple(a.shape[2:])
+        return xp.reshape(xp.broadcast_to(a, (count, n, *own)), (1, count * n, *own))
+
+    return law.index(flat)
+
+
+# One term.
+
+
+class Parts(NamedTuple):
+    """Statistics of the members under one term, and what draws take from their entropies."""
+
+    entropies: Array
+    bias: Array
+    dispersion: Array
+    method: str
+
+
+def _parts(term: Term, view: View, options: Options, stack: Stack | None = None) -> Parts:
+    """The statistics of a view's members, or of other laws over the same batch."""
+    return _statistics(term, _width(term, view), options, view.stack if stack is None else stack)
+
+
+def _width(term: Term, view: View) -> Array | float | None:
+    return flat_bandwidth(
+        term.kernel, view.shape, view.marginal is not None, view.stack.reference
+    )
+
+
+def _statistics(
+    term: Term, width: Array | float | None, options: Options, stack: Stack
+) -> Parts:
+    found, method = statistics(term.kernel, width, stack, options)
+    xp = namespace(found.dispersion)
+    degree = getattr(term.kernel, "degree", None) or 0.0
+    entropies, biases = [], []
+    for start, group in stack.offsets():
+        h = found.entropies[start : start + group.atoms.lead[0], ...]
+        entropies.append(_infinite_beyond(h, group.tail, degree))
+        biases.append(_bias(group, h, options.unbiased_samples))
+    dispersion = found.dispersion
+    if stack.member_count > 1:
+        dispersion = _infinite_beyond(dispersion, _lowest_tail(stack), degree)
+    points = all(isinstance(group.atoms, Points) for group in stack.groups)
+    return Parts(
+        term.factor * xp.concat(entropies, axis=0),
+        term.factor * xp.concat(biases, axis=0),
+        term.factor * dispersion,
+        worst_method(stack.method, "exact" if points else method),
+    )
+
+
+def _bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
+    """H_U − H_V of every member: what its finite number of draws takes away, (m, n)."""
+    xp = namespace(entropies)
+    if not law.drawn or not (unbiased_samples or law.method == "monte-carlo"):
+        return xp.zeros_like(entropies)
+    if law.count < 2:
+        raise InsufficientDataError(
+            "unbiased statistics need at least two draws of each law, got N = 1; "
+            'pass unbiased=False, or unbiased="members" to correct for members only'
+        )
+    share = law.concentration()
+    if not isinstance(share, float):
+        alone = share > 1 - 1e-9
+        share = xp.where(alone, xp.full_like(share, math.nan), share)
+    return entropies * (share / (1 - share))
+
+
+def _lowest_tail(stack: Stack) -> Array | None:
+    """The lowest order without moments among the members, (n,)."""
+    tails = [group.tail for group in stack.groups if group.tail is not None]
+    if not tails:
+        return None
+    xp = namespace(*tails)
+    return xp.min(xp.concat(tails, axis=0), axis=0)
+
+
+def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
+    """inf where a moment of the kernel's degree does not exist."""
+    if tail is None or degree == 0:
+        return value
+    xp = namespace(value)
+    # The quadrature over scales ends where squares overflow, too early just above the pole.
+    largest = math.log(float(xp.finfo(value.dtype).max))
+    margin = (40 if largest > 100 else 24) / (0.85 * largest)
+    require(
+        ~((tail > degree) & (tail < degree + margin)),
+        "df of a Student-t law",
+        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} for this score",
+        tail,
+        "closer to the pole its quadrature is not accurate",
+    )
+    return xp.where(tail > degree, value, xp.full_like(value, math.inf))
+
+
+# The end: results in the shape of the batch, summed over the terms of a kernel.
+
+
+def _over_terms(kernel: Kernel, part: Callable[[Term], tuple]) -> list:
+    """Sums over the terms of a kernel of every array that ``part`` gives, and lists of the rest."""
+    columns = list(zip(*(part(term) for term in kernel.terms()), strict=True))
+    return [_sum(column, kernel) if not isinstance(column[0], str) else column for column in columns]
+
+
+def _sum(values: tuple[Array, ...], kernel: Kernel) -> Array:
+    shapes = {tuple(value.shape) for value in values}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"the summands of {kernel!r} give results of different shapes {sorted(shapes)}; "
+            "use the same reduce in all of them"
+        )
+    return sum(values[1:], start=values[0])

@@ -1,0 +1,248 @@
+"""The driver around forms: precision, units, tiles, threads, and the way back for lost digits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from kuq import _compiled
+from kuq._array import (
+    Array,
+    adopted,
+    any_true,
+    as_index,
+    detach,
+    epsilon,
+    is_traced,
+    namespace,
+    power_of_two,
+    safe_sqrt,
+    sum_of_squares,
+)
+from kuq._threads import in_threads, workers
+from kuq.distributions.atoms import LowRanks, Points, Products
+from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.expectations import moments
+from kuq.forms.form import Expecting, Form, Measure, Problem, Reading, Statistics
+from kuq.forms.table import FORMS, no_form, plan
+from kuq.kernels.base import Kernel, Radial
+from kuq.scores.options import Options
+from kuq.tiles import TILE_ELEMENTS, budget_elements, pieces
+
+#: Numbers touched from which on threads are worth their start.
+_SMALLEST_FOR_THREADS = 2**21
+#: Powers of two between which squares are far from the ends of float64.
+_USUAL = 20
+
+
+def statistics(
+    kernel: Kernel, bandwidth: Array | float | None, stack: Stack, options: Options
+) -> tuple[Statistics, str]:
+    """Entropies (M, n) and dispersion (n,) of the members of a stack, and the form's method."""
+    n = stack.batch_count
+    if n == 0:  # shapes come from one made-up entry
+        width = 1.0 if bandwidth is not None else None
+        found, method = statistics(kernel, width, stack.blank(), options)
+        return Statistics(found.entropies[:, :0], found.dispersion[:0]), method
+    compiled = _compiled.wanted(_work(stack), stack.reference)
+    problem = Problem.of(kernel, stack, compiled)
+    forms = plan(problem)
+    budget = budget_elements(options.max_memory, stack.reference)
+    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled)
+    copied = 0 if stack.reference.dtype == np.float64 else problem.atoms * problem.dimension
+    room = max(1, TILE_ELEMENTS // budget)
+    cost = max(forms[0].scratch(problem), copied // room)
+
+    def tile(part: slice) -> Statistics:
+        some = stretched(stack.index(part).widened(), kernel.weights)
+        return _solved(forms, problem, measure.at(part), some)
+
+    parts = list(pieces(n, cost, budget, stack.reference))
+    return _joined(in_threads(tile, parts, _threads(n * cost, problem))), forms[0].method
+
+
+def expectation(
+    kernel: Kernel, bandwidth: Array | float | None, left: Stack, right: Stack, options: Options
+) -> Array:
+    """Σ w_i v_j E k(X_i, Y_j) over the members of two stacks, (n,)."""
+    if left.batch_count == 0:
+        width = 1.0 if bandwidth is not None else None
+        return expectation(kernel, width, left.blank(), right.blank(), options)[:0]
+    problem = Problem.of(kernel, Stack((*left.groups, *right.groups)), compiled=False)
+    form = next((form for form in FORMS if isinstance(form, Expecting) and form.applies(problem)), None)
+    if form is None:
+        raise no_form(problem)
+    budget = budget_elements(options.max_memory, left.reference)
+    measure = Measure(kernel, bandwidth, options.rtol, budget)
+    xp = namespace(left.reference)
+    w, v = left.member_weights(), right.member_weights()
+    parts = []
+    for part in pieces(left.batch_count, form.scratch(problem), budget, left.reference):
+        some = [stretched(stack.index(part).widened(), kernel.weights) for stack in (left, right)]
+        own, some = _to_units(measure.at(part), some)[:2]
+        total: Array | float = 0.0
+        for i, p in enumerate(some[0].members()):
+            for j, q in enumerate(some[1].members()):
+                total = total + w[i] * v[j] * form.expectation(own, p, q)[0]
+        parts.append(total)
+    return xp.concat(parts)
+
+
+def _work(stack: Stack) -> int:
+    """Evaluations of the kernel that plain sums over pairs would need."""
+    atoms = sum(law.atoms.lead[0] * law.count * law.atoms.inner for law in stack.groups)
+    return int(stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].dimension / 3))
+
+
+def _threads(work: int, problem: Problem) -> int:
+    """How many tiles run side by side: matrix products and compiled code have their own threads."""
+    products = any(
+        group.kind is LowRanks or (group.kind is Points and problem.dimension > 1)
+        for group in problem.groups
+    )
+    alone = problem.reading is not Reading.NUMPY or products or work < _SMALLEST_FOR_THREADS
+    return 1 if alone else workers()
+
+
+def _joined(parts: list[Statistics]) -> Statistics:
+    if len(parts) == 1:
+        return parts[0]
+    xp = namespace(parts[0].dispersion)
+    return Statistics(
+        xp.concat([part.entropies for part in parts], axis=-1),
+        xp.concat([part.dispersion for part in parts], axis=-1),
+    )
+
+
+def _solved(
+    forms: tuple[Form, ...], problem: Problem, measure: Measure, stack: Stack
+) -> Statistics:
+    """The first form, and for entries in which it lost its digits the ones after it."""
+    form, others = forms[0], forms[1:]
+    found = _in_own_units(form, problem, measure, stack)
+    if found.lost is None or not others:
+        return found
+    if is_traced(found.lost):
+        again = _solved(others, problem, measure, stack)
+        return _chosen(found, again, namespace(found.lost).where)
+    if not any_true(found.lost):
+        return found
+    xp = namespace(found.lost)
+    index = xp.nonzero(found.lost)[0]
+    cost = others[0].scratch(problem)
+    parts = [
+        _solved(others, problem, measure.at(index[part]), stack.take(index[part]))
+        for part in pieces(index.shape[0], cost, measure.budget, stack.reference)
+    ]
+    # The how-manieth lost entry each one is: a gather can be differentiated in every library.
+    place = xp.cumulative_sum(as_index(found.lost), axis=0) - 1
+    place = xp.where(found.lost, place, xp.zeros_like(place))
+
+    def select(lost: Array, better: Array, plain: Array) -> Array:
+        return xp.where(lost, xp.take(better, place, axis=-1), plain)
+
+    return _chosen(found, _joined(parts), select)
+
+
+def _chosen(
+    plain: Statistics, better: Statistics, select: Callable[[Array, Array, Array], Array]
+) -> Statistics:
+    return Statistics(
+        select(plain.lost, better.entropies, plain.entropies),
+        select(plain.lost, better.dispersion, plain.dispersion),
+    )
+
+
+# Units.
+
+
+def _in_own_units(form: Form, problem: Problem, measure: Measure, stack: Stack) -> Statistics:
+    if form.any_units(problem) or not isinstance(measure.kernel, Radial):
+        return form.statistics(measure, stack)
+    measure, (stack,), factor = _to_units(measure, [stack])
+    found = form.statistics(measure, stack)
+    if factor is None:
+        return found
+    return found._replace(
+        entropies=found.entropies * factor, dispersion=found.dispersion * factor
+    )
+
+
+def _to_units(
+    measure: Measure, stacks: list[Stack]
+) -> tuple[Measure, list[Stack], Array | None]:
+    """Bring laws and bandwidth to unit scale, so that no square leaves the range of floats.
+
+    The last item is what results of a homogeneous kernel have to be multiplied by.
+    """
+    kernel = measure.kernel
+    if not isinstance(kernel, Radial):
+        return measure, stacks, None
+    unit = _unit(stacks)
+    if any_true(unit != 1) is not False:
+        stacks = [_divided(stack, unit) for stack in stacks]
+    if kernel.degree is None:
+        width = 1.0 if measure.bandwidth is None else measure.bandwidth
+        return dataclasses.replace(measure, bandwidth=width / unit), stacks, None
+    xp = namespace(unit)
+    return measure, stacks, xp.pow(unit, xp.full_like(unit, kernel.degree))
+
+
+def _unit(stacks: list[Stack]) -> Array:
+    """A power of two of the size of the data, (n,): dividing by it loses nothing."""
+    laws = [law for stack in stacks for law in stack.groups]
+    xp = namespace(stacks[0].reference)
+    pivot = moments.pivot_of(stacks[0])
+    if _are_usual_draws(laws):
+        return xp.ones_like(pivot[..., 0])
+    size = xp.zeros_like(pivot[..., 0])
+    for law in laws:
+        size = xp.maximum(size, law.atoms.extent(pivot))
+    unit = power_of_two(size)
+    mixed = any(isinstance(law.atoms, Products) for law in laws)
+    # No need to copy what is of ordinary size; components of mixtures may be wide by any factor.
+    if epsilon(size) < 1e-10 and not mixed:
+        usual = (unit >= 2.0**-_USUAL) & (unit <= 2.0**_USUAL)
+        unit = xp.where(usual, xp.ones_like(unit), unit)
+    return unit
+
+
+@np.errstate(over="ignore")
+def _are_usual_draws(laws: list[Law]) -> bool:
+    """Whether all laws are draws whose squares have an ordinary size, seen in one quick pass."""
+    reference = laws[0].atoms.reference
+    draws = all(isinstance(law.atoms, Points) for law in laws)
+    if not draws or epsilon(reference) > 1e-10:
+        return False
+    xp = namespace(reference)
+    for law in laws:
+        value = detach(draws_of(law))
+        rows = xp.reshape(value, (*value.shape[:2], -1))  # long ones: short sums are slow
+        # A mean square in the middle: no number is far above it, and those far below do not matter.
+        square = xp.sum(sum_of_squares(rows), axis=0) / (rows.shape[0] * rows.shape[2])
+        usual = (square > 4.0**-_USUAL) & (square < 4.0**_USUAL)
+        if any_true(~usual) is not False:
+            return False
+    return True
+
+
+def _divided(stack: Stack, unit: Array) -> Stack:
+    def scaled(array: Array, axes: int) -> Array:
+        return array / unit[(..., *(None,) * (axes + 1))]
+
+    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
+
+
+def stretched(stack: Stack, weights: Array | None) -> Stack:
+    """Σ w_j (x_j − y_j)² is the plain distance of coordinates that are stretched by √w."""
+    if weights is None:
+        return stack
+    xp = namespace(stack.reference)
+    stretch = safe_sqrt(xp.reshape(adopted(weights, stack.reference), (-1,)))
+
+    def scaled(array: Array, axes: int) -> Array:
+        return array * stretch[(..., *(None,) * (axes - 1))]
+
+    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))

@@ -1,0 +1,103 @@
+"""The algebra of mixtures: from pairs of atoms to laws, and from laws to ensembles.
+
+For P = Σ w_i P_i: H(P) = Σ w_i H_i + ½ Σ w_i w_j D_ij, and
+D(Σ wP, Σ vQ) = Σ w_i v_j D(P_i, Q_j) − ½ Σ wwD − ½ Σ vvD. The last line cancels for laws that are
+close, unless both are single atoms; such entries are marked as lost.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import ClassVar
+
+from kuq._array import Array, namespace
+from kuq.distributions.atoms import Atoms
+from kuq.distributions.laws import Law, Stack
+from kuq.forms.form import Form, Measure, Problem, Statistics
+from kuq.tiles import member_pairs, pieces
+
+
+class AtomPairs(Form):
+    """A form that knows H of an atom and D of two atoms, and leaves the rest to the algebra."""
+
+    #: Below this share of what is subtracted a difference has lost its digits.
+    close: ClassVar[float] = 1e-3
+
+    @abstractmethod
+    def entropy(self, measure: Measure, atoms: Atoms) -> Array:
+        """H of every atom, (lead…, A)."""
+
+    @abstractmethod
+    def divergence(self, measure: Measure, p: Atoms, q: Atoms) -> Array:
+        """D of all pairs of atoms, (lead…, A, B)."""
+
+    @abstractmethod
+    def pair_scratch(self, measure: Measure, p: Atoms, q: Atoms) -> int:
+        """Numbers that the comparison of two atoms touches at once."""
+
+    def any_units(self, problem: Problem) -> bool:
+        return False
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        xp = namespace(stack.reference)
+        inner = xp.concat([self._inside(measure, group) for group in stack.groups], axis=0)
+        alone = [
+            xp.sum(group.atom_weights() * self.entropy(measure, group.atoms), axis=-1)
+            for group in stack.groups
+        ]
+        entropies = xp.concat(alone, axis=0) + inner / 2
+        total, subtracted = xp.zeros_like(inner[0, :]), xp.zeros_like(inner[0, :])
+        w = stack.member_weights()
+        single = all(group.count == 1 for group in stack.groups)
+
+        def cost(p: Law, q: Law) -> int:
+            return p.count * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
+
+        for block in member_pairs(stack, cost, measure.budget):
+            values = self._cross(measure, block.p, block.q)
+            w_i, w_j = block.pick(w)
+            share = (2 * w_i * w_j)[:, None]
+            if not single:
+                inner_i, inner_j = block.pick(inner)
+                inside = (inner_i + inner_j) / 2
+                subtracted = subtracted + xp.sum(share * inside, axis=0)
+                values = values - inside
+            total = total + xp.sum(share * values, axis=0)
+        lost = None if single else (total <= self.close * subtracted) & (subtracted > 0)
+        return Statistics(entropies, total, lost)
+
+    def _inside(self, measure: Measure, law: Law) -> Array:
+        """Σ w_i w_j D_ij inside every member, (m, n)."""
+        if law.count == 1:
+            return namespace(law.atoms.reference).zeros_like(law.atoms.mean()[..., 0, 0])
+        return self._cross(measure, law, law)
+
+    def _cross(self, measure: Measure, p: Law, q: Law) -> Array:
+        """Σ w_i v_j D(P_i, Q_j), (pairs, n), in pieces of P's atoms that fit the budget."""
+        xp = namespace(p.atoms.reference)
+        if p.count == q.count == 1:
+            return self.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
+        w, v = p.atom_weights(), q.atom_weights()
+        lead = max(math.prod(law.atoms.lead[:-1]) for law in (p, q))
+        cost = lead * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
+        total: Array | float = 0.0
+        for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
+            some = p.atoms.map(lambda a, k, part=part: a[(..., part, *(slice(None),) * k)])
+            values = self.divergence(measure, some, q.atoms)
+            inner = xp.sum(values * v[..., None, :], axis=-1)
+            total = total + xp.sum(inner * w[..., part], axis=-1)
+        return total
+
+
+def mean_over_pairs(values: Array, p: Law, q: Law) -> Array:
+    """Σ w_i v_j values_ij, (lead…)."""
+    xp = namespace(values)
+    inner = xp.sum(values * q.atom_weights()[..., None, :], axis=-1)
+    return xp.sum(inner * p.atom_weights(), axis=-1)
+
+
+def most_pairs(problem: Problem) -> int:
+    """Pairs of atoms that two members have at most."""
+    counts = sorted((group.atoms for group in problem.groups), reverse=True)
+    return counts[0] * counts[min(1, len(counts) - 1)]

@@ -1,0 +1,175 @@
+"""What a form is: one way to the statistics of an ensemble, and the problem that it may answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from kuq._array import Array, is_traced, widen
+from kuq.distributions.atoms import Atoms, Points
+from kuq.distributions.laws import Law, Stack
+from kuq.kernels.base import Kernel, ScaleMixture, Score
+from kuq.kernels.energy import Energy
+
+
+class Reading(enum.Enum):
+    """What can be done with the arrays of a problem."""
+
+    COMPILED = "NumPy arrays that compiled code may take"
+    NUMPY = "NumPy arrays"
+    EAGER = "arrays of another library, whose values can be read"
+    TRACED = "arrays whose values cannot be read now"
+
+
+class Group(NamedTuple):
+    """What a plan knows of the members of one kind."""
+
+    kind: type[Atoms]
+    members: int
+    atoms: int
+    #: components of a mixture, or the rank of a factor
+    inner: int
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An elementary score and the shape of the members: what decides on the form."""
+
+    score: Score
+    groups: tuple[Group, ...]
+    dimension: int
+    reading: Reading
+    double: bool
+
+    @staticmethod
+    def of(score: Score, stack: Stack, compiled: bool) -> Problem:
+        reference = stack.reference
+        if isinstance(reference, np.ndarray):
+            reading = Reading.COMPILED if compiled else Reading.NUMPY
+        else:
+            reading = Reading.TRACED if is_traced(reference) else Reading.EAGER
+        groups = tuple(
+            Group(
+                type(law.atoms),
+                law.atoms.lead[0],
+                law.count,
+                law.atoms.inner,
+                law.weights is not None,
+            )
+            for law in stack.groups
+        )
+        double = widen(reference[:0]).dtype.itemsize == 8
+        return Problem(score.bare(), groups, stack.groups[0].dimension, reading, double)
+
+    @property
+    def members(self) -> int:
+        return sum(group.members for group in self.groups)
+
+    @property
+    def atoms(self) -> int:
+        """Atoms of all members."""
+        return sum(group.members * group.atoms for group in self.groups)
+
+    @property
+    def readable(self) -> bool:
+        return self.reading is not Reading.TRACED
+
+    def only(self, *kinds: type[Atoms]) -> bool:
+        return all(group.kind in kinds for group in self.groups)
+
+    @property
+    def scalar_draws(self) -> bool:
+        return self.dimension == 1 and self.only(Points)
+
+    @property
+    def absolute(self) -> bool:
+        """Whether the kernel is ‖x − y‖, on the line |x − y|."""
+        return isinstance(self.score, Energy) and self.score.beta == 1
+
+
+class Statistics(NamedTuple):
+    """H of every member, (M, n), and Σ w_i w_j D(P_i, P_j), (n,).
+
+    ``lost`` (n,) marks entries whose digits may be lost, where that can happen.
+    """
+
+    entropies: Array
+    dispersion: Array
+    lost: Array | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """An elementary score with its bandwidth over the batch, (n,), and the accuracy asked for."""
+
+    score: Score
+    bandwidth: Array | float | None
+    rtol: float
+    #: numbers that a temporary may have
+    budget: int
+    compiled: bool = False
+
+    @property
+    def kernel(self) -> Kernel:
+        assert isinstance(self.score, Kernel)
+        return self.score
+
+    def at(self, part: slice | Array) -> Measure:
+        """The same for a part of the batch."""
+        if self.bandwidth is None or isinstance(self.bandwidth, float):
+            return self
+        return dataclasses.replace(self, bandwidth=widen(self.bandwidth[part]))
+
+    def width(self, atom_axes: int) -> Any:
+        """The bandwidth, aligned with lead axes (…, n) plus ``atom_axes`` more."""
+        if self.bandwidth is None or isinstance(self.bandwidth, float):
+            return self.bandwidth
+        return self.bandwidth[(..., *(None,) * atom_axes)]
+
+    @property
+    def many_scales(self) -> bool:
+        """Whether atoms that are not points are integrated over scales."""
+        return isinstance(self.score, ScaleMixture)
+
+
+class Form(ABC):
+    """One way to the statistics of the members of a stack; no form knows another one."""
+
+    #: "exact" or "quadrature": how the form integrates what is not a point
+    method: ClassVar[str] = "exact"
+
+    @abstractmethod
+    def applies(self, problem: Problem) -> bool:
+        """Whether the form can answer, and is worth it."""
+
+    @abstractmethod
+    def scratch(self, problem: Problem) -> int:
+        """How many numbers one batch entry touches at once."""
+
+    @abstractmethod
+    def any_units(self, problem: Problem) -> bool:
+        """Whether no square can leave the range of floats, so that laws may come as they are."""
+
+    @abstractmethod
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        """The statistics as the laws are (V-statistics); unbiasing comes after."""
+
+
+class Expecting(ABC):
+    """A form that also knows E k(X, Y) itself, without the difference that D is."""
+
+    @abstractmethod
+    def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
+        """E k(X, Y), (m, n)."""
+
+
+def pairs(problem: Problem) -> int:
+    """Pairs of atoms of all members."""
+    return math.comb(problem.atoms + 1, 2)

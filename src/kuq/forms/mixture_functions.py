@@ -1,0 +1,60 @@
+"""Scalar mixtures under |x − y| that nearly agree, from differences of distribution functions."""
+
+from __future__ import annotations
+
+from typing import final
+
+from kuq._array import Array, namespace
+from kuq.distributions.atoms import Normals, Points, Products, to_products
+from kuq.distributions.laws import Law, Stack, to_scalar_atoms
+from kuq.expectations import mixture_cdf, scalar
+from kuq.forms.form import Form, Measure, Problem, Statistics
+from kuq.tiles import member_pairs
+
+
+@final
+class MixtureFunctions(Form):
+    """Lost are entries whose scales are too far apart for a grid."""
+
+    def applies(self, problem: Problem) -> bool:
+        kinds = problem.only(Points, Normals, Products)
+        mixtures = any(group.kind is Products for group in problem.groups)
+        single = all(group.atoms == 1 for group in problem.groups)
+        scalar_kernel = problem.absolute and problem.dimension == 1
+        return mixtures and kinds and single and scalar_kernel and problem.readable
+
+    def scratch(self, problem: Problem) -> int:
+        return problem.members * max(group.inner for group in problem.groups) ** 2
+
+    def any_units(self, problem: Problem) -> bool:
+        return False
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        xp = namespace(stack.reference)
+        count = max(law.atoms.inner for law in stack.groups)
+        entropies = xp.concat([_entropies(law) for law in stack.groups], axis=0)
+        total = xp.zeros_like(entropies[0, :])
+        usable = total == 0
+        w = stack.member_weights()
+        for block in member_pairs(stack, lambda p, q: 64 * count, measure.budget):
+            p, q = (to_products(law.atoms, count) for law in (block.p, block.q))
+            values, possible = mixture_cdf.divergence(p, q, measure.budget)
+            w_i, w_j = block.pick(w)
+            total = total + xp.sum((2 * w_i * w_j)[:, None] * values, axis=0)
+            usable = usable & xp.all(possible, axis=0)
+        return Statistics(entropies, total, ~usable)
+
+
+def _entropies(law: Law) -> Array:
+    """H of scalar mixtures: Σ w H_i + ½ Σ w_i w_j D_ij over components, (m, n)."""
+    flat = to_scalar_atoms(law)
+    xp = namespace(flat.atoms.reference)
+    if isinstance(flat.atoms, Points):
+        return xp.zeros_like(flat.atoms.value[..., 0, 0])
+    assert isinstance(flat.atoms, Normals)
+    loc, scale, w = flat.atoms.loc[..., 0], flat.atoms.scale[..., 0], flat.atom_weights()
+    pairs = scalar.absolute_divergence(
+        loc[..., :, None], scale[..., :, None], loc[..., None, :], scale[..., None, :]
+    )
+    inside = xp.sum(w * xp.sum(pairs * w[..., None, :], axis=-1), axis=-1)
+    return xp.sum(w * scalar.absolute_entropy(scale), axis=-1) + inside / 2

@@ -1,0 +1,201 @@
+"""Normals, mixtures and points on the line under kernels with a closed form, over pairs of atoms.
+
+Members are flattened to weighted normal atoms (a point has scale zero). With u = w·v the weight of
+an atom in the mixture of all members and D_ab of atoms,
+
+    H_m = Σ_a v_a H_a + Σ_{a<b in m} v_a v_b D_ab,
+    dispersion = 2 Σ_{a<b} u_a u_b D_ab − Σ_m w_m 2 Σ_{a<b in m} v_a v_b D_ab,
+
+so that every pair is looked at once. For single atoms nothing is subtracted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+
+from kuq._array import Array, from_numpy, index_array, namespace
+from kuq._compiled import twin
+from kuq._special import erfcx
+from kuq.distributions.atoms import LowRanks, Normals, Points, Products
+from kuq.distributions.laws import Law, Stack, to_scalar_atoms
+from kuq.expectations import scalar
+from kuq.forms.form import Expecting, Form, Measure, Problem, Reading, Statistics
+from kuq.kernels.base import Score
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.laplace import Laplace
+from kuq.tiles import pieces
+
+#: Below this share of what is subtracted a difference has lost its digits.
+CLOSE = 1e-3
+
+
+def has_closed_form(score: Score) -> bool:
+    """Whether two normals on the line have a closed form."""
+    absolute = isinstance(score, Energy) and score.beta == 1
+    return absolute or isinstance(score, (Gaussian, Laplace))
+
+
+@final
+class ScalarPairs(Form, Expecting):
+    def applies(self, problem: Problem) -> bool:
+        kinds = problem.only(Points, Normals, Products, LowRanks)
+        return problem.dimension == 1 and kinds and has_closed_form(problem.score)
+
+    def scratch(self, problem: Problem) -> int:
+        count = sum(group.members * group.atoms * group.inner for group in problem.groups)
+        if problem.reading is Reading.COMPILED:
+            return count
+        return 3 * count if count > 16 else count * count
+
+    def any_units(self, problem: Problem) -> bool:
+        return problem.reading is Reading.COMPILED
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        atoms = flattened(stack)
+        if not measure.compiled:
+            return _statistics(measure, atoms)
+        name = type(measure.kernel).__name__.lower().replace("energy", "absolute")
+        entropies, total, size = twin("scalar_pairs").statistics(
+            name, 0.0, measure.bandwidth, *atoms
+        )
+        can_lose = atoms.weights is not None or isinstance(measure.kernel, Laplace)
+        lost = (total <= CLOSE * size) & (size > 0) if can_lose and len(atoms.loc) > 1 else None
+        return Statistics(entropies, total, lost)
+
+
+    def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
+        laws = [to_scalar_atoms(law) for law in (p, q)]
+        (x, s, w), (y, t, v) = (_rows(law, single=False) for law in laws)
+        assert w is not None
+        assert v is not None
+        xp = namespace(x)
+        both = x[:, None, :], s[:, None, :], y[None, ...], t[None, ...]
+        width = measure.width(0)
+        if isinstance(measure.kernel, Laplace):
+            values = -scalar.laplace_affinity(*both, width)
+        else:
+            values = -scalar.gaussian_affinity(*both, width)
+        return xp.sum(w[:, None, :] * v[None, ...] * values, axis=(0, 1))[None, :]
+
+
+class ScalarAtoms(NamedTuple):
+    """All atoms of all members: loc, scale and weight inside the member, (T, n) each.
+
+    ``owners`` (T,) are the members' positions in ascending order, ``members`` (M,) their weights.
+    """
+
+    loc: Array
+    scale: Array
+    weights: Array | None
+    owners: np.ndarray
+    members: Array
+
+
+def flattened(stack: Stack) -> ScalarAtoms:
+    xp = namespace(stack.reference)
+    laws = [to_scalar_atoms(law) for law in stack.groups]
+    single = all(law.count == 1 for law in laws)
+    rows = [_rows(law, single) for law in laws]
+    loc, scale, weights = zip(*rows, strict=True)
+    owners = np.concatenate(
+        [start + np.repeat(np.arange(law.atoms.lead[0]), law.count) for start, law in _offsets(laws)]
+    )
+    joined = [part[0] if len(part) == 1 else xp.concat(list(part), axis=0) for part in (loc, scale)]
+    share = None
+    if not single:
+        share = weights[0] if len(weights) == 1 else xp.concat(list(weights), axis=0)
+    return ScalarAtoms(joined[0], joined[1], share, owners, stack.member_weights())
+
+
+def _offsets(laws: list[Law]) -> list[tuple[int, Law]]:
+    starts = np.cumsum([0, *(law.atoms.lead[0] for law in laws)])
+    return [(int(start), law) for start, law in zip(starts, laws, strict=False)]
+
+
+def _rows(law: Law, single: bool) -> tuple[Array, Array, Array | None]:
+    """Arrays (m, n, A, 1) of a group as (m·A, n)."""
+    xp = namespace(law.atoms.reference)
+    atoms = law.atoms
+    if isinstance(atoms, Points):
+        loc, scale = atoms.value, xp.zeros_like(atoms.value)
+    else:
+        assert isinstance(atoms, Normals)
+        loc, scale = atoms.loc, atoms.scale
+    if single:
+        return loc[..., 0, 0], scale[..., 0, 0], None
+
+    def row(a: Array) -> Array:
+        m, n, count = a.shape
+        return xp.reshape(xp.permute_dims(a, (0, 2, 1)), (m * count, n))
+
+    return row(loc[..., 0]), row(scale[..., 0]), row(law.full_weights())
+
+
+def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
+    xp = namespace(atoms.loc)
+    count, n = atoms.loc.shape
+    alone = _entropy(measure, atoms.scale)
+    members = int(atoms.owners[-1]) + 1
+    w = atoms.members[:, None]
+    if atoms.weights is None:
+        inner = None
+        entropies, shares = alone, w
+    else:
+        selection = from_numpy(np.eye(members)[:, atoms.owners], atoms.loc)
+        entropies = selection @ (atoms.weights * alone)
+        shares = xp.take(w, index_array(atoms.owners, w), axis=0) * atoms.weights
+        inner = xp.zeros_like(entropies)
+    total, size = xp.zeros_like(alone[0, :]), xp.zeros_like(alone[0, :])
+    rows, columns = np.triu_indices(count, 1)
+    for part in pieces(len(rows), max(1, n), measure.budget, atoms.loc):
+        i, j = rows[part], columns[part]
+        values, magnitude = _divergence(measure, atoms, i, j)
+        share = 2 * _taken(shares, i) * _taken(shares, j)
+        total = total + xp.sum(share * values, axis=0)
+        size = size + xp.sum(share * magnitude, axis=0)
+        if inner is not None:
+            assert atoms.weights is not None
+            same = np.flatnonzero(atoms.owners[i] == atoms.owners[j])
+            if len(same):
+                owner = np.eye(members)[:, atoms.owners[i[same]]]
+                inside = _taken(atoms.weights, i[same]) * _taken(atoms.weights, j[same])
+                inner = inner + from_numpy(owner, total) @ (inside * _taken(values, same))
+    if inner is not None:
+        entropies = entropies + inner
+        total = total - 2 * xp.sum(w * inner, axis=0)
+    can_lose = inner is not None or isinstance(measure.kernel, Laplace)
+    lost = (total <= CLOSE * size) & (size > 0) if can_lose and count > 1 else None
+    return Statistics(entropies, total, lost)
+
+
+def _taken(values: Array, index: np.ndarray) -> Array:
+    return namespace(values).take(values, index_array(index, values), axis=0)
+
+
+def _entropy(measure: Measure, scale: Array) -> Array:
+    kernel = measure.kernel
+    if isinstance(kernel, Energy):
+        return scalar.absolute_entropy(scale)
+    if isinstance(kernel, Gaussian):
+        return scalar.gaussian_entropy(scale, measure.width(0))
+    return scalar.laplace_entropy(scale, measure.width(0))
+
+
+def _divergence(
+    measure: Measure, atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray
+) -> tuple[Array, Array]:
+    """D of pairs of atoms, and the size of what was subtracted in it."""
+    laws = [_taken(a, k) for k in (i, j) for a in (atoms.loc, atoms.scale)]
+    kernel = measure.kernel
+    if isinstance(kernel, Energy):
+        value = scalar.absolute_divergence(*laws)
+        return value, value
+    if isinstance(kernel, Gaussian):
+        value = scalar.gaussian_divergence(*laws, measure.width(0))
+        return value, value
+    width = measure.width(0)
+    selves = (erfcx(laws[1] / width) + erfcx(laws[3] / width)) / 2
+    return selves - scalar.laplace_affinity(*laws, width), selves
