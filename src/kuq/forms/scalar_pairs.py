@@ -26,10 +26,13 @@ from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.laplace import Laplace
+from kuq.kernels.rational_quadratic import RationalQuadratic
 from kuq.tiles import pieces
 
 #: Below this share of what is subtracted a difference has lost its digits.
 CLOSE = 1e-3
+#: The same for draws, where every pair is exact.
+_CLOSE_DRAWS = 1e-6
 
 
 def has_closed_form(score: Score) -> bool:
@@ -79,6 +82,40 @@ class ScalarPairs(Form, Expecting):
         else:
             values = -scalar.gaussian_affinity(*both, width)
         return xp.sum(w[:, None, :] * v[None, ...] * values, axis=(0, 1))[None, :]
+
+
+@final
+class DrawPairs(Form):
+    """Scalar draws under kernels that the compiled engine knows as profiles."""
+
+    def applies(self, problem: Problem) -> bool:
+        known = isinstance(problem.score, (Energy, Gaussian, RationalQuadratic))
+        return known and problem.scalar_draws and problem.reading is Reading.COMPILED
+
+    def scratch(self, problem: Problem) -> int:
+        return problem.atoms
+
+    def any_units(self, problem: Problem) -> bool:
+        return False
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        kernel = measure.kernel
+        name, parameter = "bump", 0.0
+        if isinstance(kernel, Energy):
+            name, parameter = "power", kernel.beta
+        elif isinstance(kernel, RationalQuadratic):
+            name, parameter = "rational", kernel.alpha
+        atoms = flattened(stack)
+        weights = atoms.weights
+        if weights is None:
+            weights = np.ones_like(atoms.loc)
+        width = measure.bandwidth
+        if width is None:  # a homogeneous kernel comes in units of its own
+            width = 1.0
+        entropies, total, size = twin("scalar_pairs").statistics(
+            name, parameter, width, *atoms._replace(weights=weights)
+        )
+        return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 
 
 class ScalarAtoms(NamedTuple):

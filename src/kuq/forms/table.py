@@ -11,6 +11,7 @@ from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.errors import NoClosedFormError
 from kuq.forms.clipped import Clipped
 from kuq.forms.distribution_functions import DistributionFunctions
+from kuq.forms.exponential_draws import ExponentialDraws
 from kuq.forms.form import Form, Problem
 from kuq.forms.fourier import Fourier
 from kuq.forms.gram import Gram
@@ -19,7 +20,7 @@ from kuq.forms.mixture_functions import MixtureFunctions
 from kuq.forms.moments import Moments
 from kuq.forms.normal_fields import NormalFields
 from kuq.forms.point_pairs import PointPairs
-from kuq.forms.scalar_pairs import ScalarPairs
+from kuq.forms.scalar_pairs import DrawPairs, ScalarPairs
 from kuq.forms.scale_quadrature import OneScale, ScaleQuadrature
 from kuq.forms.sorted_draws import FewDraws, SortedDraws, Steps
 
@@ -29,7 +30,9 @@ FORMS: tuple[Form, ...] = (
     FewDraws(),
     SortedDraws(),
     Steps(),
+    ExponentialDraws(),
     Fourier(),
+    DrawPairs(),
     Gram(),
     MatchedDraws(),
     PointPairs(),
