@@ -39,6 +39,8 @@ class checks(Switch):  # noqa: N801  (reads as a function: `kuq.checks(False)`, 
 
 
 def is_array(value: object) -> bool:
+    if type(value) is np.ndarray:
+        return True
     return array_api_compat.is_array_api_obj(value) and not isinstance(value, np.generic)
 
 
@@ -47,13 +49,14 @@ _NAMESPACES: dict[type, Namespace] = {}
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace of arrays that are known to belong together."""
-    kinds = {type(array) for array in arrays}
-    if len(kinds) > 1:
-        return array_api_compat.array_namespace(*arrays)
-    kind = kinds.pop()
-    if kind not in _NAMESPACES:  # a search that takes longer than a small operation
-        _NAMESPACES[kind] = array_api_compat.array_namespace(arrays[0])
-    return _NAMESPACES[kind]
+    kind = type(arrays[0])
+    for other in arrays:
+        if type(other) is not kind:
+            return array_api_compat.array_namespace(*arrays)
+    found = _NAMESPACES.get(kind)
+    if found is None:  # a search that takes longer than a small operation
+        found = _NAMESPACES[kind] = array_api_compat.array_namespace(arrays[0])
+    return found
 
 
 def is_traced(array: Array) -> bool:
@@ -77,6 +80,8 @@ def _is_batched(tensor: Array, functorch: Any) -> bool:
 
 def detach(array: Array) -> Array:
     """The same values without a gradient: for quadrature grids and units."""
+    if isinstance(array, np.ndarray):
+        return array
     if array_api_compat.is_torch_array(array):
         return array.detach()
     if array_api_compat.is_jax_array(array):
@@ -125,6 +130,8 @@ def widen(array: Array) -> Array:
     Differences of close members need more digits than float32 has. On an accelerator, and in jax
     without 64 bits, results of float32 input are those of float32 arithmetic.
     """
+    if isinstance(array, np.ndarray):
+        return array if array.dtype != np.float32 else array.astype(np.float64)
     if "float32" not in str(array.dtype):
         return array
     xp = namespace(array)
@@ -194,6 +201,8 @@ def flatten_event(x: Array, event_ndim: int, trailing: int = 0) -> Array:
 
 # Taking input.
 
+_DOUBLE = np.dtype(np.float64)
+
 
 def _float_dtype(xp: Namespace, arrays: list[Array]) -> Any:
     floating = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
@@ -223,6 +232,8 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     Python numbers and lists follow the arrays; integers become the default float; half
     precision is computed in float32. Returns the arrays by name and the dtype for results.
     """
+    if all(type(value) is np.ndarray and value.dtype == np.float64 for value in values.values()):
+        return values, _DOUBLE  # the usual case
     taken = {name: _take(name, value) for name, value in values.items()}
     # Lists became NumPy arrays; only arrays that the user made decide library and dtype.
     made = [v for name, v in taken.items() if is_array(v) and not _is_list(values[name])]
@@ -299,9 +310,9 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
     """Raise ParameterError with the first offending value unless the condition holds everywhere."""
     if not checks.state or is_traced(condition) or is_traced(values):
         return
-    xp = namespace(condition)
-    if bool(xp.all(condition)):
+    if bool(condition.all()):
         return
+    xp = namespace(condition)
     bad = ~condition
     position = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
     shown = xp.reshape(xp.broadcast_to(detach(values), bad.shape), (-1,))[position]
@@ -314,10 +325,9 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
 @np.errstate(over="ignore", invalid="ignore")
 def all_finite(array: Array) -> bool:
     """Whether an array holds neither NaN nor infinity: a sum shows them in one quick pass."""
-    xp = namespace(array)
-    if bool(xp.isfinite(xp.sum(detach(array)))):
+    if math.isfinite(array.sum()):
         return True
-    return bool(xp.all(xp.isfinite(array)))  # the sum may have left the range of floats
+    return bool(namespace(array).isfinite(array).all())  # the sum may have left the range
 
 
 def require_finite(**arrays: Array) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from kuq._array import Array, detach, namespace, safe_sqrt
@@ -21,6 +21,16 @@ class Atoms(ABC):
     """A stack of elementary laws; every array has ``extra[name]`` axes after the event axis."""
 
     extra: ClassVar[dict[str, int]]
+    #: The first array, which tells library and dtype.
+    reference: Array = field(init=False, repr=False)
+    #: The axes before the event axis: (…, A).
+    lead: tuple[int, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        name, more = next(iter(self.extra.items()))
+        reference = getattr(self, name)
+        object.__setattr__(self, "reference", reference)
+        object.__setattr__(self, "lead", tuple(reference.shape[: reference.ndim - 1 - more]))
 
     def map(self, change: Callable[[Array, int], Array]) -> Self:
         """Change every array; the second argument counts its axes from the event axis on."""
@@ -28,18 +38,8 @@ class Atoms(ABC):
         vars(new).update(vars(self))
         for name, more in self.extra.items():
             object.__setattr__(new, name, change(getattr(self, name), 1 + more))
+        new.__post_init__()
         return new
-
-    @property
-    def reference(self) -> Array:
-        """The first array, which tells library, dtype and lead shape."""
-        return getattr(self, next(iter(self.extra)))
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The axes before the event axis: (…, A)."""
-        first = next(iter(self.extra))
-        return tuple(self.reference.shape[: self.reference.ndim - 1 - self.extra[first]])
 
     @property
     def size(self) -> int:
@@ -84,15 +84,6 @@ class Points(Atoms):
 
     value: Array
     extra: ClassVar[dict[str, int]] = {"value": 0}
-
-    # The general forms of these two show in the time of small samples.
-    @property
-    def reference(self) -> Array:
-        return self.value
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        return tuple(self.value.shape[:-1])
 
     def mean(self) -> Array:
         return self.value

@@ -10,6 +10,7 @@ import functools
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.errors import NoClosedFormError
 from kuq.forms.clipped import Clipped
+from kuq.forms.distances import Distances
 from kuq.forms.distribution_functions import DistributionFunctions
 from kuq.forms.exponential_draws import ExponentialDraws
 from kuq.forms.form import Form, Problem
@@ -33,6 +34,7 @@ FORMS: tuple[Form, ...] = (
     ExponentialDraws(),
     Fourier(),
     DrawPairs(),
+    Distances(),
     Gram(),
     MatchedDraws(),
     PointPairs(),

@@ -1,0 +1,234 @@
+"""Draws of vectors under a radial kernel: all distances, their profile, and sums by member.
+
+Distances are sums of squared differences, so no digit is lost however close draws are. A row of
+distances from one draw to those after it is filled first; the profile then runs over the row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, reduction, rows, spread
+from kuq._numba.exponential_draws import _steps
+from kuq._numba.mathematics import exp, expm1_negative, log, log1p
+
+_OWNERS = types.Array(types.int64, 1, "C", readonly=True)
+_SIGNATURE = (
+    rows(3),
+    rows(2),
+    _OWNERS,
+    inputs(1),
+    inputs(1),
+    types.float64,
+    outputs(2),
+    outputs(2),
+    Int,
+    Int,
+)
+
+
+# Profiles: k − k(x, x) of a squared distance in bandwidths.
+
+
+@inlined
+def _root(s: Any, parameter: Any) -> Any:
+    return math.sqrt(s)
+
+
+@inlined
+def _power(s: Any, parameter: Any) -> Any:
+    safe = s if s > 1e-300 else 1e-300
+    value = exp(0.5 * parameter * log(safe))
+    return value if s > 1e-300 else 0.0
+
+
+@inlined
+def _bump(s: Any, parameter: Any) -> Any:
+    return -expm1_negative(-s)
+
+
+@inlined
+def _rational(s: Any, parameter: Any) -> Any:
+    return -expm1_negative(-parameter * log1p(s))
+
+
+@inlined
+def _exponential(s: Any, parameter: Any) -> Any:
+    return -expm1_negative(-math.sqrt(s))
+
+
+@inlined
+def _matern_3_2(s: Any, parameter: Any) -> Any:
+    z = math.sqrt(3.0 * s)
+    return _steps(z if z < 700.0 else 700.0)[2]
+
+
+@inlined
+def _matern_5_2(s: Any, parameter: Any) -> Any:
+    z = math.sqrt(5.0 * s)
+    _, _, second, third = _steps(z if z < 700.0 else 700.0)
+    return (second + 2.0 * third) / 3.0
+
+
+@reduction
+def _squared_distance(x: Any, y: Any) -> Any:
+    total = 0.0
+    for k in range(x.size):
+        gap = x[k] - y[k]
+        total += gap * gap
+    return total
+
+
+@reduction
+def _four_squared_distances(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """To four draws at once, so that x is loaded once."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    for k in range(x.size):
+        value = x[k]
+        gap = value - a[k]
+        first += gap * gap
+        gap = value - b[k]
+        second += gap * gap
+        gap = value - c[k]
+        third += gap * gap
+        gap = value - d[k]
+        fourth += gap * gap
+    return first, second, third, fourth
+
+
+@inlined
+def _fill_row(draws: Any, i: Any, row: Any) -> None:
+    """Squared distances from draw i to those after it."""
+    count = draws.shape[0] - i - 1
+    whole = count - count % 4
+    x = draws[i]
+    for j in range(0, whole, 4):
+        p = i + 1 + j
+        row[j], row[j + 1], row[j + 2], row[j + 3] = _four_squared_distances(
+            x, draws[p], draws[p + 1], draws[p + 2], draws[p + 3]
+        )
+    for j in range(whole, count):
+        row[j] = _squared_distance(x, draws[i + 1 + j])
+
+
+@inlined
+def _loop(
+    profile: Any,
+    values: Any,
+    weights: Any,
+    owners: Any,
+    members: Any,
+    inverse: Any,
+    parameter: Any,
+    within: Any,
+    sums: Any,
+    start: Any,
+    stop: Any,
+) -> None:
+    count = values.shape[1]
+    row, by_member = np.empty(count), np.empty(members.size)
+    for c in range(start, stop):
+        factor = inverse[c] * inverse[c]
+        fill(by_member, 0.0)
+        between = 0.0
+        w = weights[c] if weights.shape[0] > 1 else weights[0]
+        for i in range(count - 1):
+            rest = count - i - 1
+            _fill_row(values[c], i, row)
+            for j in range(rest):
+                row[j] = w[i + 1 + j] * profile(row[j] * factor, parameter)
+            m = owners[i]
+            j = 0
+            while j < rest:
+                # The draws of one member stand side by side.
+                other = owners[i + 1 + j]
+                total = 0.0
+                while j < rest and owners[i + 1 + j] == other:
+                    total += row[j]
+                    j += 1
+                if other == m:
+                    by_member[m] += w[i] * total
+                else:
+                    between += members[m] * members[other] * (w[i] * total)
+        inside = 0.0
+        for m in range(members.size):
+            within[m, c] = by_member[m]
+            inside += members[m] * (1.0 - members[m]) * by_member[m]
+        sums[0, c] = 2.0 * (between - inside)
+        sums[1, c] = 2.0 * between
+
+
+@kernel(*_SIGNATURE)
+def _root_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_root, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+@kernel(*_SIGNATURE)
+def _power_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_power, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+@kernel(*_SIGNATURE)
+def _bump_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_bump, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+@kernel(*_SIGNATURE)
+def _rational_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_rational, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+@kernel(*_SIGNATURE)
+def _exponential_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_exponential, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+@kernel(*_SIGNATURE)
+def _matern_3_2_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_matern_3_2, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+@kernel(*_SIGNATURE)
+def _matern_5_2_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
+    _loop(_matern_5_2, x, w, owners, members, inverse, parameter, within, sums, start, stop)
+
+
+_LOOPS: dict[str, Callable[..., None]] = {
+    "root": _root_sums,
+    "power": _power_sums,
+    "bump": _bump_sums,
+    "rational": _rational_sums,
+    "exponential": _exponential_sums,
+    "matern-3/2": _matern_3_2_sums,
+    "matern-5/2": _matern_5_2_sums,
+}
+
+
+def statistics(
+    name: str,
+    parameter: float,
+    bandwidth: np.ndarray | float | None,
+    values: np.ndarray,
+    weights: np.ndarray,
+    owners: np.ndarray,
+    members: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """H (M, n), Σ w_i w_j D_ij (n,), and the sum over pairs of members that it was left from.
+
+    Draws (n, T, d) of all members one after the other, their weights inside a member (n, T) or
+    (1, T), their owners (T,) and the weights of the members (M,).
+    """
+    n, count, d = values.shape
+    within, sums = np.empty((len(members), n)), np.empty((2, n))
+    inverse = np.broadcast_to(1.0 if bandwidth is None else 1.0 / np.asarray(bandwidth), (n,))
+
+    def task(start: int, stop: int) -> None:
+        _LOOPS[name](values, weights, owners, members, inverse, parameter, within, sums, start, stop)
+
+    spread(task, n, n * count * count * (d + 8) / 16)
+    return within, sums[0], sums[1]

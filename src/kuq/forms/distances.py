@@ -1,0 +1,89 @@
+"""Draws of vectors under radial kernels: compiled distances, profiles and sums by member."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from kuq._compiled import twin
+from kuq.distributions.atoms import Points
+from kuq.distributions.laws import Stack, draws_of
+from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.kernels.base import Score
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.laplace import Laplace
+from kuq.kernels.matern import Matern
+from kuq.kernels.rational_quadratic import RationalQuadratic
+
+#: Dispersions below this fraction of the distances between members have lost their digits.
+_CLOSE = 1e-6
+#: Draws and coordinates above which one matrix product is faster than differences.
+_MANY_DRAWS, _MANY_COORDINATES = 48, 1500
+
+
+@final
+class Distances(Form):
+    def applies(self, problem: Problem) -> bool:
+        if problem.reading is not Reading.COMPILED or not problem.only(Points):
+            return False
+        product = problem.atoms > _MANY_DRAWS and problem.dimension > _MANY_COORDINATES
+        return problem.dimension > 1 and not product and profile_of(problem.score) is not None
+
+    def scratch(self, problem: Problem) -> int:
+        return problem.atoms * problem.dimension
+
+    def any_units(self, problem: Problem) -> bool:
+        return False
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        known = profile_of(measure.score)
+        assert known is not None
+        values = [draws_of(law) for law in stack.groups]
+        pooled = [
+            np.ascontiguousarray(x.transpose(1, 0, 2, 3)).reshape(x.shape[1], -1, x.shape[3])
+            for x in values
+        ]
+        equal = all(law.weights is None for law in stack.groups)
+        weights = [
+            np.repeat(1.0 / law.count, law.atoms.lead[0] * law.count)[None, :]
+            if equal
+            else law.full_weights().transpose(1, 0, 2).reshape(stack.batch_count, -1)
+            for law in stack.groups
+        ]
+        owners = [
+            start + np.repeat(np.arange(law.atoms.lead[0]), law.count)
+            for start, law in stack.offsets()
+        ]
+        entropies, dispersion, between = twin("distances").statistics(
+            *known,
+            measure.bandwidth,
+            *(_joined(parts, axis=1) for parts in (pooled, weights)),
+            _joined(owners, axis=0),
+            stack.member_weights(),
+        )
+        return Statistics(
+            entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0)
+        )
+
+
+def _joined(parts: list[np.ndarray], axis: int) -> np.ndarray:
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+    return np.ascontiguousarray(whole)
+
+
+def profile_of(score: Score) -> tuple[str, float] | None:
+    """The name and the parameter by which compiled code knows a kernel."""
+    if isinstance(score, Energy):
+        return ("root", 0.0) if score.beta == 1 else ("power", score.beta)
+    if isinstance(score, Gaussian):
+        return "bump", 0.0
+    if isinstance(score, RationalQuadratic):
+        return "rational", score.alpha
+    if isinstance(score, Laplace):
+        return "exponential", 0.0
+    if isinstance(score, Matern):
+        names = {0.5: "exponential", 1.5: "matern-3/2", 2.5: "matern-5/2"}
+        return (names[score.nu], 0.0) if score.nu in names else None
+    return None
