@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from kuq import scores
 from kuq._array import Array, adopted, any_true, is_array, namespace, require_finite
 from kuq.distributions.base import Distribution, Prediction
@@ -15,7 +17,7 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
 from kuq.result import Uncertainty
-from kuq import answers
+from kuq import answers, door
 from kuq.scores import log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.views import first_or_second_order
@@ -82,9 +84,9 @@ def _result(
     method: str,
 ) -> Uncertainty:
     return Uncertainty(
-        total=_as_array(_sum(aleatoric, epistemic), prediction.dtype),
-        aleatoric=_as_array(aleatoric, prediction.dtype),
-        epistemic=_as_array(epistemic, prediction.dtype),
+        total=_as_array(_sum(aleatoric, epistemic), prediction),
+        aleatoric=_as_array(aleatoric, prediction),
+        epistemic=_as_array(epistemic, prediction),
         score=score,
         estimator=estimator,
         unbiased=unbiased,
@@ -117,7 +119,7 @@ def entropy(
     else:
         assert isinstance(score, Kernel)
         value = answers.entropy(p, score, options)
-    return _as_array(value, p.dtype)
+    return _as_array(value, p)
 
 
 def divergence(
@@ -178,7 +180,7 @@ def score(
         assert isinstance(score, Kernel)
         target = Point(outcome, len(p.event_shape))
         value = answers.divergence(p, target, score, options)
-    return _as_array(value, p.dtype)
+    return _as_array(value, p)
 
 
 def expected_kernel(
@@ -228,7 +230,7 @@ def member_divergences(
     else:
         assert isinstance(score, Kernel)
         value = answers.member_parts(prediction, score, options)[2]
-    return _as_array(value, prediction.dtype)
+    return _as_array(value, prediction)
 
 
 def member_influence(
@@ -350,11 +352,16 @@ def _fit_outcome(y: Array, p: Prediction) -> Array:
 
 
 def _cast(value: Array, p: Prediction, q: Prediction) -> Array:
-    return _as_array(value, namespace(value).result_type(p.dtype, q.dtype))
+    dtype = namespace(p.reference).result_type(p.dtype, q.dtype)
+    return _as_array(value, p, dtype)
 
 
-def _as_array(value: Array, dtype: Any) -> Array:
-    """A result in the dtype of the input; NumPy makes scalars of arrays without axes."""
+def _as_array(value: Array, like: Prediction, dtype: Any = None) -> Array:
+    """A result in the library and dtype of the input; NumPy makes scalars of arrays without axes."""
+    value = door.left(value, like.reference)
+    dtype = like.dtype if dtype is None else dtype
+    if type(value) is np.ndarray and value.dtype == dtype:
+        return value
     xp = namespace(value)
     result = xp.astype(value, dtype)
     return result if is_array(result) else xp.asarray(result)

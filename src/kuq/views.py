@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kuq import door
 from kuq._array import (
     Array,
     adopted,
@@ -78,7 +79,20 @@ def views(term: Term, options: Options, *predictions: Prediction) -> list[View]:
             drawn(prediction, options.draws, np.random.default_rng([options.seed, position]))
             for position, prediction in enumerate(known)
         ]
-    return [_view(prediction, term, options) for prediction in known]
+    found = [_view(prediction, term, options) for prediction in known]
+    return _through_the_door(term, found)
+
+
+def _through_the_door(term: Term, found: list[View]) -> list[View]:
+    """Members as NumPy sees them, unless a kernel needs arrays of its own library."""
+    if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.kernel, Radial):
+        return found
+    kernel = [getattr(term.kernel, "bandwidth", None), term.kernel.weights]
+    marginal = [found[0].marginal.weights] if found[0].marginal else []
+    arrays = [array for view in found for array in view.stack.arrays()]
+    if not door.opens_for([*kernel, *marginal, *arrays]):
+        return found
+    return [dataclasses.replace(view, stack=view.stack.mapped(door.entered)) for view in found]
 
 
 def _view(prediction: Prediction, term: Term, options: Options) -> View:

@@ -185,6 +185,19 @@ class Stack:
     def map(self, change: Callable[[Law], Law]) -> Stack:
         return Stack(tuple(change(group) for group in self.groups), self.weights)
 
+    def arrays(self) -> Iterator[Array]:
+        """All arrays of all groups."""
+        for group in self.groups:
+            yield from (getattr(group.atoms, name) for name in group.atoms.extra)
+            yield from (a for a in (group.weights, group.tail) if a is not None)
+        if self.weights is not None:
+            yield self.weights
+
+    def mapped(self, change: Callable[[Array], Array]) -> Stack:
+        """The same with every array changed."""
+        weights = None if self.weights is None else change(self.weights)
+        return Stack(tuple(group.index(change) for group in self.groups), weights)
+
     def members(self) -> Iterator[Law]:
         """Every member as a law of its own with lead axes (1, n)."""
         for group in self.groups:
