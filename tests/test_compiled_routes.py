@@ -11,8 +11,7 @@ from test_reference import RECORDS, value_of
 
 import kuq
 from kuq import _threads
-from kuq.expectations import tiles
-from kuq.scores import kernel_score
+from kuq import driver, tiles
 
 pytest.importorskip("numba")
 
@@ -122,7 +121,7 @@ def test_very_many_members(spread, rng):
 
 
 def test_distribution_functions_give_the_sum_over_pairs(rng, monkeypatch):
-    from kuq.expectations import cdf
+    from kuq.forms import distribution_functions
 
     loc, scale = 1e6 + 3 * rng.normal(size=(400, 6)), rng.uniform(0.4, 2, size=(400, 6))
     scale[7, 2] = 0  # no quadrature here
@@ -130,7 +129,7 @@ def test_distribution_functions_give_the_sum_over_pairs(rng, monkeypatch):
     prediction = kuq.Ensemble(kuq.Normal(loc, scale), rng.dirichlet(np.ones(400)))
     with kuq.compiled(False):
         quick = kuq.decompose(prediction, kuq.CRPS())
-        monkeypatch.setattr(cdf, "FEWEST_MEMBERS", 10**9)
+        monkeypatch.setattr(distribution_functions, "_FEWEST_MEMBERS", 10**9)
         pairs = kuq.decompose(prediction, kuq.CRPS())
     np.testing.assert_allclose(quick.epistemic, pairs.epistemic, rtol=1e-12)
     np.testing.assert_allclose(quick.aleatoric, pairs.aleatoric, rtol=1e-13)
@@ -177,15 +176,15 @@ def test_tiles_in_threads_give_the_same_numbers(rng, monkeypatch):
     with kuq.compiled(False):
         alone = kuq.decompose(prediction, kuq.CRPS(None))
         seen = set()
-        inner = kernel_score._in_own_units
+        inner = driver._in_own_units
 
         def noted(*arguments):
             seen.add(threading.get_ident())
             return inner(*arguments)
 
-        monkeypatch.setattr(kernel_score, "_in_own_units", noted)
-        monkeypatch.setattr(kernel_score, "workers", lambda: 3)
-        monkeypatch.setattr(kernel_score, "_SMALLEST_FOR_THREADS", 1)
+        monkeypatch.setattr(driver, "_in_own_units", noted)
+        monkeypatch.setattr(driver, "workers", lambda: 3)
+        monkeypatch.setattr(driver, "_SMALLEST_FOR_THREADS", 1)
         spread = kuq.decompose(prediction, kuq.CRPS(None))
     assert threading.get_ident() not in seen
     np.testing.assert_array_equal(spread.total, alone.total)

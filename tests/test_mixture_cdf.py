@@ -6,7 +6,7 @@ import pytest
 
 import kuq
 from kuq.distributions.atoms import Products
-from kuq.expectations import mixture_cdf, rules
+from kuq.expectations import mixture_cdf
 
 mpmath.mp.dps = 40
 
@@ -86,7 +86,7 @@ def test_the_route_is_taken(monkeypatch):
         used.append(True)
         return original(*arguments)
 
-    monkeypatch.setattr(rules.mixture_cdf, "divergence", watched)
+    monkeypatch.setattr(mixture_cdf, "divergence", watched)
     for distance, count in ((1.0, 0), (1e-3, 1)):
         p, q = pair(distance, 0.0)
         kuq.divergence(kuq.NormalMixture(*p), kuq.NormalMixture(*q), kuq.CRPS())
@@ -107,7 +107,13 @@ def test_only_close_pairs_are_computed_again(monkeypatch):
         lambda p, q, budget: counts.append(p.lead[0]) or original(p, q, budget),
     )
     together = kuq.decompose(laws, kuq.CRPS()).epistemic
+    assert counts == []  # in the sum over pairs a close one does not count
+    matrix = kuq.member_divergences(laws, kuq.CRPS())
     assert counts == [1]
+    wanted = kuq.divergence(
+        *(kuq.NormalMixture(*(a[m, 7] for a in (weights, loc, scale))) for m in (0, 1)), kuq.CRPS()
+    )
+    np.testing.assert_allclose(matrix[0, 1, 7], wanted, rtol=1e-12)
     alone = [
         kuq.decompose(kuq.Ensemble(kuq.NormalMixture(*part)), kuq.CRPS()).epistemic[0]
         for part in (

@@ -38,10 +38,38 @@ class checks(Switch):  # noqa: N801  (reads as a function: `kuq.checks(False)`, 
         super().__init__(bool(enabled))
 
 
+_LIBRARIES: dict[type, str] = {np.ndarray: "numpy"}
+
+
+def library_of(value: object) -> str:
+    """ "numpy", "torch", "jax" or another array library, and nothing for what is no array."""
+    kind = type(value)
+    found = _LIBRARIES.get(kind)
+    if found is None:  # a search that takes longer than a small operation
+        found = _LIBRARIES[kind] = _searched_library(value)
+    return found
+
+
+def _searched_library(value: object) -> str:
+    if isinstance(value, np.generic) or not array_api_compat.is_array_api_obj(value):
+        return ""
+    if array_api_compat.is_torch_array(value):
+        return "torch"
+    if array_api_compat.is_jax_array(value):
+        return "jax"
+    return "numpy" if isinstance(value, np.ndarray) else "another"
+
+
 def is_array(value: object) -> bool:
-    if type(value) is np.ndarray:
-        return True
-    return array_api_compat.is_array_api_obj(value) and not isinstance(value, np.generic)
+    return library_of(value) != ""
+
+
+def is_torch(value: object) -> bool:
+    return library_of(value) == "torch"
+
+
+def is_jax(value: object) -> bool:
+    return library_of(value) == "jax"
 
 
 _NAMESPACES: dict[type, Namespace] = {}
@@ -63,9 +91,9 @@ def is_traced(array: Array) -> bool:
     """Whether the values of an array cannot be read now (jax.jit, vmap, torch.compile)."""
     if isinstance(array, np.ndarray):
         return False
-    if array_api_compat.is_jax_array(array):
+    if is_jax(array):
         return isinstance(array, sys.modules["jax"].core.Tracer)
-    if array_api_compat.is_torch_array(array):
+    if is_torch(array):
         torch = sys.modules["torch"]
         return bool(torch.compiler.is_compiling() or _is_batched(array, torch._C._functorch))
     return False
@@ -82,9 +110,9 @@ def detach(array: Array) -> Array:
     """The same values without a gradient: for quadrature grids and units."""
     if isinstance(array, np.ndarray):
         return array
-    if array_api_compat.is_torch_array(array):
+    if is_torch(array):
         return array.detach()
-    if array_api_compat.is_jax_array(array):
+    if is_jax(array):
         return sys.modules["jax"].lax.stop_gradient(array)
     return array
 
@@ -99,14 +127,14 @@ def any_true(condition: Array) -> bool | None:
 def constants(values: Sequence[float], like: Array) -> Array:
     """Python numbers as a vector of the library, dtype and device of another array."""
     xp = namespace(like)
-    if array_api_compat.is_torch_array(like):
+    if is_torch(like):
         return xp.asarray(values, dtype=like.dtype, device=like.device)
     return xp.asarray(values, dtype=like.dtype)
 
 
 def from_numpy(values: np.ndarray, like: Array) -> Array:
     """NumPy numbers (quadrature nodes, standard variates) in the library of another array."""
-    if array_api_compat.is_torch_array(like):
+    if is_torch(like):
         return namespace(like).asarray(values, dtype=like.dtype, device=like.device)
     return namespace(like).asarray(values, dtype=like.dtype)
 
@@ -114,12 +142,12 @@ def from_numpy(values: np.ndarray, like: Array) -> Array:
 def as_index(values: Array) -> Array:
     """Whole numbers as indices: torch wants 64 bits, jax may not have them."""
     xp = namespace(values)
-    return xp.astype(values, xp.int32 if array_api_compat.is_jax_array(values) else xp.int64)
+    return xp.astype(values, xp.int32 if is_jax(values) else xp.int64)
 
 
 def index_array(values: np.ndarray, like: Array) -> Array:
     """NumPy indices in the library and on the device of another array."""
-    if array_api_compat.is_torch_array(like):
+    if is_torch(like):
         return namespace(like).asarray(values.astype(np.int64), device=like.device)
     return namespace(like).asarray(values.astype(np.int32))
 
@@ -135,9 +163,9 @@ def widen(array: Array) -> Array:
     if "float32" not in str(array.dtype):
         return array
     xp = namespace(array)
-    if array_api_compat.is_torch_array(array) and array.device.type != "cpu":
+    if is_torch(array) and array.device.type != "cpu":
         return array
-    if array_api_compat.is_jax_array(array) and not sys.modules["jax"].config.jax_enable_x64:
+    if is_jax(array) and not sys.modules["jax"].config.jax_enable_x64:
         return array
     return xp.astype(array, xp.float64)
 
@@ -255,13 +283,13 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     work = xp.float32 if low else dtype
     out: dict[str, Array] = {}
     reference = arrays[0]
-    devices = {str(a.device) for a in arrays if array_api_compat.is_torch_array(a)}
+    devices = {str(a.device) for a in arrays if is_torch(a)}
     if len(devices) > 1:
         raise ParameterError(f"all arrays must be on one device, got {sorted(devices)}")
     for name, value in taken.items():
-        if array_api_compat.is_torch_array(value):
+        if is_torch(value):
             out[name] = value.to(dtype=work, device=reference.device)
-        elif array_api_compat.is_torch_array(reference):
+        elif is_torch(reference):
             out[name] = xp.asarray(value, dtype=work, device=reference.device)
         else:
             out[name] = xp.asarray(value, dtype=work)
@@ -327,7 +355,7 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
 @np.errstate(over="ignore", invalid="ignore")
 def all_finite(array: Array) -> bool:
     """Whether an array holds neither NaN nor infinity: a sum shows them in one quick pass."""
-    if math.isfinite(array.sum()):
+    if math.isfinite(detach(array).sum()):
         return True
     return bool(namespace(array).isfinite(array).all())  # the sum may have left the range
 

@@ -6,16 +6,15 @@ import math
 import sys
 from typing import Any
 
-import array_api_compat
 import scipy.special
 
-from kuq._array import Array, any_true, namespace
+from kuq._array import Array, any_true, is_jax, is_torch, namespace
 
 
 def _special(array: Array) -> Any:
-    if array_api_compat.is_torch_array(array):
+    if is_torch(array):
         return sys.modules["torch"].special
-    if array_api_compat.is_jax_array(array):
+    if is_jax(array):
         import jax.scipy.special  # jax is loaded already: the array is one of its own
 
         return jax.scipy.special
@@ -38,7 +37,7 @@ def ndtr(x: Array) -> Array:
 def erfcx(x: Array) -> Array:
     """exp(x²) erfc(x) for x ≥ 0."""
     xp = namespace(x)
-    if not array_api_compat.is_jax_array(x) or x.dtype != xp.float32:
+    if not is_jax(x) or x.dtype != xp.float32:
         return _special(x).erfcx(x)
     # jax's erfcx underflows to zero beyond x = 9 in float32; the asymptotic series does not.
     far = x > 8

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-import array_api_compat
 import numpy as np
 
-from kuq._array import Array, is_array, is_traced
+from kuq._array import Array, is_array, is_jax, is_torch, is_traced
 
 
 def opens_for(arrays: Iterable[Any]) -> bool:
@@ -24,11 +23,11 @@ def opens_for(arrays: Iterable[Any]) -> bool:
 def _is_readable(array: Array) -> bool:
     if isinstance(array, np.ndarray):
         return True
-    if array_api_compat.is_torch_array(array):
+    if is_torch(array):
         torch = sys.modules["torch"]
         recorded = array.requires_grad and torch.is_grad_enabled()
         return array.device.type == "cpu" and not recorded and not is_traced(array)
-    if array_api_compat.is_jax_array(array) and not is_traced(array):
+    if is_jax(array) and not is_traced(array):
         devices = array.devices()
         return len(devices) == 1 and next(iter(devices)).platform == "cpu"
     return False
@@ -38,7 +37,7 @@ def entered(array: Array) -> np.ndarray:
     """An array as NumPy sees it."""
     if isinstance(array, np.ndarray):
         return array
-    if array_api_compat.is_torch_array(array):
+    if is_torch(array):
         seen: np.ndarray = array.detach().numpy()
         return seen
     return np.asarray(array)
@@ -48,6 +47,6 @@ def left(value: Array, like: Array) -> Array:
     """A result in the library of an array that came in."""
     if isinstance(like, np.ndarray) or not isinstance(value, (np.ndarray, np.generic)):
         return value
-    if array_api_compat.is_torch_array(like):
+    if is_torch(like):
         return sys.modules["torch"].from_numpy(np.asarray(value))
     return sys.modules["jax"].numpy.asarray(value)

@@ -18,17 +18,17 @@ _STATE, _WIDTH, _LARGEST_FACTOR = products._STATE, products._WIDTH, products._LA
 def gaussian(
     loc: np.ndarray, scale: np.ndarray, weights: np.ndarray, bandwidth: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Aleatoric part and dispersion, each (n,), of normals (M, n, d) under the Gaussian kernel."""
+    """H (M, n) and dispersion (n,) of normals (M, n, d) under the Gaussian kernel."""
     members, n, d = loc.shape
-    aleatoric, dispersion = np.empty(n), np.empty(n)
+    entropies, dispersion = np.empty((members, n)), np.empty(n)
     bandwidths = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
     laws = [np.ascontiguousarray(a) for a in (loc, scale)]
 
     def task(start: int, stop: int) -> None:
-        _gaussian(*laws, weights, bandwidths, aleatoric, dispersion, start, stop)
+        _gaussian(*laws, weights, bandwidths, entropies, dispersion, start, stop)
 
     spread(task, n, n * d * members * (members + 1) / 6)
-    return aleatoric, dispersion
+    return entropies, dispersion
 
 
 @inlined
@@ -43,13 +43,13 @@ def _divergence(parts: Any) -> Any:
     return (math.exp(log_p) + math.exp(log_q)) / 2.0 - math.exp(log_c - shift)
 
 
-@kernel(rows(3), rows(3), inputs(1), inputs(1), outputs(1), outputs(1), Int, Int)
+@kernel(rows(3), rows(3), inputs(1), inputs(1), outputs(2), outputs(1), Int, Int)
 def _gaussian(
     loc: Any,
     scale: Any,
     weights: Any,
     bandwidth: Any,
-    aleatoric: Any,
+    entropies: Any,
     dispersion: Any,
     start: Any,
     stop: Any,
@@ -63,7 +63,7 @@ def _gaussian(
         _, exponent = math.frexp(bandwidth[c])
         inverse = math.ldexp(1.0, -min(max(exponent, -1000), 1000))
         t = 1.0 / (bandwidth[c] * inverse) / (bandwidth[c] * inverse)
-        mean, total = 0.0, 0.0
+        total = 0.0
         for m in range(members):
             for k in range(d):
                 x[m, k] = loc[m, c, k] * inverse
@@ -76,7 +76,7 @@ def _gaussian(
             else:
                 _slowly(t, x[m], s[m], x[m], s[m], parts, 0)
                 log_self = parts[0, 0]
-            mean -= 0.5 * weights[m] * math.expm1(log_self)
+            entropies[m, c] = -0.5 * math.expm1(log_self)
         for i in range(members):
             for j in range(i + 1, members):
                 largest = max(size[i], size[j])
@@ -88,5 +88,4 @@ def _gaussian(
                 else:
                     _slowly(t, x[i], s[i], x[j], s[j], parts, 0)
                 total += 2.0 * weights[i] * weights[j] * _divergence(parts)
-        aleatoric[c] = mean
         dispersion[c] = total

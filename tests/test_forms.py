@@ -7,11 +7,11 @@ import pytest
 from libraries import opened, to_numpy
 
 import kuq
-from kuq.expectations import fourier, gram, routes
-from kuq.expectations import sorted as by_sorting
-from kuq.expectations.measure import Measure
+from kuq.forms import fourier, gram, sorted_draws
+from kuq.forms.form import Problem
+from kuq.forms.table import plan
 from kuq.scores.options import Options
-from kuq.scores.views import views
+from kuq.views import views
 
 #: Kernels, and k − k(x, x) at the distance r; a name stands for the dimensions it is used in.
 KERNELS = {
@@ -139,12 +139,12 @@ def test_only_close_entries_are_computed_again(rng, monkeypatch):
     members[1][3] = members[0][3] + 1e-9
     seen = []
 
-    def watched(stack):
+    def watched(form, measure, stack):
         seen.append(stack.batch_count)
-        return original(stack)
+        return original(form, measure, stack)
 
-    original = by_sorting.spread_of_steps
-    monkeypatch.setattr(by_sorting, "spread_of_steps", watched)
+    original = sorted_draws.Steps.statistics
+    monkeypatch.setattr(sorted_draws.Steps, "statistics", watched)
     check(members, "energy", rtol=1e-6)
     assert seen == [1]
 
@@ -208,30 +208,46 @@ def test_inner_sums_of_the_series(rng, count):
             np.testing.assert_allclose(found[1], spread, rtol=1e-13, atol=1e-28)
 
 
-# Which route is taken.
+# Which form is taken.
 
 
-def route(law, score, dtype=np.float64):
+def planned(law, score, compiled=False):
+    """The names of the forms for an ensemble, the first one and those for lost digits."""
     options = Options.checked(True, 1e-8, None, None, 2**28)
     term = next(score.terms())
-    (v,) = views(term, options, kuq.Ensemble(law))
-    return routes.chosen(Measure(term.kernel, 1.0, 1e-8, 2**17), v.stack)
+    (view,) = views(term, options, kuq.Ensemble(law))
+    forms = plan(Problem.of(term.kernel, view.stack, compiled))
+    return [type(form).__name__ for form in forms]
 
 
-def test_route_by_kernel_dimension_and_size(rng):
+def test_form_by_kernel_dimension_and_size(rng):
     scalar, plane = rng.normal(size=(3, 2, 40)), rng.normal(size=(3, 2, 40, 5))
-    assert route(kuq.Samples(scalar), kuq.CRPS()) is routes.SORTED
-    assert route(kuq.Samples(scalar), kuq.Energy()) is routes.SORTED
-    assert route(kuq.Samples(scalar), kuq.Gaussian(1.0)) is routes.FOURIER
-    assert route(kuq.Samples(scalar[..., :5]), kuq.Gaussian(1.0)) is routes.GRAM
-    assert route(kuq.Samples(scalar), kuq.Laplace(1.0)) is routes.GRAM
-    assert route(kuq.Samples(plane, 1), kuq.Energy()) is routes.GRAM
-    assert route(kuq.Samples(plane, 1), kuq.Gaussian(1.0)) is routes.GRAM
+    assert planned(kuq.Samples(scalar), kuq.CRPS())[:2] == ["SortedDraws", "Steps"]
+    assert planned(kuq.Samples(scalar), kuq.Energy())[0] == "SortedDraws"
+    assert planned(kuq.Samples(scalar), kuq.Gaussian(1.0))[0] == "Fourier"
+    assert planned(kuq.Samples(scalar[..., :5]), kuq.Gaussian(1.0))[0] == "Gram"
+    assert planned(kuq.Samples(scalar), kuq.Laplace(1.0))[0] == "Gram"
+    assert planned(kuq.Samples(plane, 1), kuq.Energy())[:2] == ["Gram", "MatchedDraws"]
+    assert planned(kuq.Samples(plane, 1), kuq.Gaussian(1.0))[0] == "Gram"
     # float32 is widened before it is used.
-    assert route(kuq.Samples(plane.astype("f4"), 1), kuq.Energy()) is routes.GRAM
-    assert route(kuq.Samples(plane, 1), kuq.SquaredError()) is routes.MOMENTS
-    assert route(kuq.Normal(scalar, 1.0), kuq.Gaussian(1.0)) is None
-    assert route(kuq.Samples(plane[..., :1, :], 1), kuq.Energy()) is None  # three draws in all
+    assert planned(kuq.Samples(plane.astype("f4"), 1), kuq.Energy())[0] == "Gram"
+    assert planned(kuq.Samples(plane, 1), kuq.SquaredError())[0] == "Moments"
+    assert planned(kuq.Normal(scalar, 1.0), kuq.Gaussian(1.0))[0] == "ScalarPairs"
+    assert planned(kuq.Normal(plane, 1.0, 1), kuq.Gaussian(1.0))[0] == "NormalFields"
+    assert planned(kuq.Normal(plane, 1.0, 1), kuq.Energy())[0] == "ScaleQuadrature"
+    three = kuq.Samples(plane[..., :1, :], 1)
+    assert planned(three, kuq.Energy())[0] == "PointPairs"
+
+
+def test_compiled_forms(rng):
+    scalar, plane = rng.normal(size=(3, 2, 40)), rng.normal(size=(3, 2, 40, 5))
+    for kernel in (kuq.Laplace(1.0), kuq.Matern(1.0, 1.5), kuq.Matern(1.0, 2.5)):
+        assert planned(kuq.Samples(scalar), kernel, compiled=True)[0] == "ExponentialDraws"
+    for kernel in (kuq.InverseMultiquadric(1.0), kuq.Energy(0.5)):
+        assert planned(kuq.Samples(scalar), kernel, compiled=True)[0] == "DrawPairs"
+    assert planned(kuq.Samples(scalar[..., :9]), kuq.CRPS(), compiled=True)[0] == "FewDraws"
+    assert planned(kuq.Samples(plane, 1), kuq.Energy(), compiled=True)[0] == "Distances"
+    assert planned(kuq.Samples(plane, 1), kuq.Matern(1.0, 0.7), compiled=True)[0] == "Gram"
 
 
 def test_a_kernel_of_ones_own_takes_plain_sums(rng):
@@ -239,7 +255,8 @@ def test_a_kernel_of_ones_own_takes_plain_sums(rng):
         def __call__(self, x, y):
             return np.abs(x - y).sum(-1) ** 0.5
 
-    assert route(kuq.Samples(rng.normal(size=(3, 2, 40, 5)), 1), Own()) is None
+    draws = kuq.Samples(rng.normal(size=(3, 2, 40, 5)), 1)
+    assert planned(draws, Own()) == ["PointPairs"]
 
 
 def test_traced_draws_take_what_needs_no_values(rng):
@@ -248,11 +265,11 @@ def test_traced_draws_take_what_needs_no_values(rng):
 
         def function(values):
             for score in (kuq.Energy(), kuq.Gaussian(1.0), kuq.CRPS()):
-                seen.append(route(kuq.Samples(values, 1), score))
+                seen.append(planned(kuq.Samples(values, 1), score)[0])
             return values.sum()
 
         jax.eval_shape(function, jax.numpy.asarray(rng.normal(size=(3, 2, 40, 5))))
-        assert seen == [None, None, routes.SORTED]
+        assert seen == ["PointPairs", "PointPairs", "Steps"]
 
 
 @kernels
