@@ -298,8 +298,6 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
 
 def adopted(value: Any, like: Array, name: str = "value") -> Array:
     """One value in the library, dtype and device of an array."""
-    if isinstance(like, np.ndarray) and is_array(value) and not isinstance(value, np.ndarray):
-        value = np.asarray(detach(value))  # of a prediction that went through the door
     return adopt(**{name: value, "the prediction": like})[0][name]
 
 

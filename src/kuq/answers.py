@@ -13,19 +13,20 @@ takes from its entropy, and D loses the b of either side.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, namespace, require
+from kuq._array import Array, Namespace, namespace, require
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.laws import Law, Stack, worst_method
-from kuq.driver import expectation, statistics
+from kuq.driver import expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
+from kuq.forms.form import Statistics
 from kuq.kernels.base import Kernel, Radial, Term
 from kuq.scores import evidential_score
 from kuq.scores.monte_carlo import drawn_members
@@ -45,16 +46,17 @@ def decompose(
             return _decompose_evidential(prediction, kernel, options)
     kernel = resolve_bandwidths(kernel, [prediction], options)
 
+    def both(parts: Parts, w: Array) -> list[Array]:
+        xp = namespace(parts.dispersion)
+        aleatoric = xp.sum(w * (parts.entropies + parts.bias), axis=0)
+        return [aleatoric, parts.dispersion - 2 * xp.sum(w * (1 - w) * parts.bias, axis=0)]
+
     def part(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
-        found = _parts(term, view, options)
-        xp = namespace(found.dispersion)
-        w = view.stack.member_weights()[:, None]
-        aleatoric = xp.sum(w * (found.entropies + found.bias), axis=0)
-        epistemic = found.dispersion - 2 * xp.sum(w * (1 - w) * found.bias, axis=0)
+        (aleatoric, epistemic), method = _over_members(term, view, view.stack, options, both)
         if options.unbiased_members:
             epistemic = epistemic / (1 - view.stack.concentration())
-        return finished(aleatoric, view), finished(epistemic, view), found.method
+        return finished(aleatoric, view), finished(epistemic, view), method
 
     aleatoric, epistemic, methods = _over_terms(kernel, part)
     return kernel, aleatoric, epistemic, worst_method(*methods)
@@ -77,13 +79,14 @@ def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
     """H(P̄) = Σ w H_m + ½ dispersion, with Σ w² b for draws."""
     kernel = resolve_bandwidths(kernel, [p], options)
 
+    def value(parts: Parts, w: Array) -> list[Array]:
+        inside = namespace(w).sum(w * parts.entropies + w * w * parts.bias, axis=0)
+        return [inside + parts.dispersion / 2]
+
     def part(term: Term) -> tuple[Array]:
         (view,) = views(term, options, p)
-        found = _parts(term, view, options)
-        xp = namespace(found.dispersion)
-        w = view.stack.member_weights()[:, None]
-        inside = xp.sum(w * found.entropies + w * w * found.bias, axis=0)
-        return (finished(inside + found.dispersion / 2, view),)
+        (found,), _ = _over_members(term, view, view.stack, options, value)
+        return (finished(found, view),)
 
     return _over_terms(kernel, part)[0]
 
@@ -96,36 +99,43 @@ def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -
         both = views(term, options, p, q)
         if all(view.stack.member_count == 1 for view in both):
             pair = Stack.joined([view.stack.groups[0] for view in both])
-            found = _parts(term, both[0], options, pair)
-            xp = namespace(found.dispersion)
-            return (finished(2 * found.dispersion - xp.sum(found.bias, axis=0), both[0]),)
-        pool = _pooled(term, both, options)
-        xp = namespace(pool.cross)
-        bias = xp.sum(pool.weights**2 * pool.parts.bias, axis=0)
-        return (finished(pool.cross - pool.inside - bias, both[0]),)
+            (found,), _ = _over_members(term, both[0], pair, options, _between_two)
+            return (finished(found, both[0]),)
+        cross, bias, _ = _pooled(term, both, options)
+        return (finished(cross - _inside(term, both, options) - bias, both[0]),)
 
     return _over_terms(kernel, part)[0]
 
 
-class Pool(NamedTuple):
-    """Σ w_i v_j D(P_i, Q_j), ½ Σ ww D + ½ Σ vv D, and weights and statistics of all members."""
-
-    cross: Array
-    inside: Array
-    weights: Array
-    parts: Parts
+def _between_two(parts: Parts, w: Array) -> list[Array]:
+    return [2 * parts.dispersion - namespace(w).sum(parts.bias, axis=0)]
 
 
-def _pooled(term: Term, both: list[View], options: Options) -> Pool:
-    left, right = (view.stack for view in both)
-    xp = namespace(left.reference)
-    weights = xp.concat([stack.member_weights() for stack in (left, right)])
-    found = _parts(term, both[0], options, Stack((*left.groups, *right.groups), weights / 2))
-    inside = xp.zeros_like(found.dispersion)
+def _inside(term: Term, both: list[View], options: Options) -> Array | float:
+    """½ Σ ww D + ½ Σ vv D of the members of either side."""
+    total: Array | float = 0.0
     for view in both:
         if view.stack.member_count > 1:
-            inside = inside + _parts(term, view, options).dispersion / 2
-    return Pool(2 * found.dispersion - inside, inside, weights[:, None], found)
+            (found,), _ = _over_members(
+                term, view, view.stack, options, lambda parts, w: [parts.dispersion / 2]
+            )
+            total = total + found
+    return total
+
+
+def _pooled(term: Term, both: list[View], options: Options) -> list[Array]:
+    """Σ w_i v_j D(P_i, Q_j), the bias of D(P̄, Q̄), and Σ w H(P_i) + Σ v H(Q_j)."""
+    left, right = (view.stack for view in both)
+    xp = namespace(left.reference)
+    weights = xp.concat([stack.member_weights() for stack in (left, right)]) / 2
+
+    def sums(parts: Parts, w: Array) -> list[Array]:
+        bias = xp.sum((2 * w) ** 2 * parts.bias, axis=0)
+        return [2 * parts.dispersion, bias, xp.sum(2 * w * parts.entropies, axis=0)]
+
+    pool = Stack((*left.groups, *right.groups), weights)
+    (twice, bias, alone), _ = _over_members(term, both[0], pool, options, sums)
+    return [twice - _inside(term, both, options), bias, alone]
 
 
 def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -> Array:
@@ -135,12 +145,10 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
     def part(term: Term) -> tuple[Array]:
         both = views(term, options, p, q)
         if isinstance(term.kernel, Radial) and term.kernel.diagonal == 0:
-            pool = _pooled(term, both, options)
-            alone = namespace(pool.cross).sum(pool.weights * pool.parts.entropies, axis=0)
-            return (finished(pool.cross + alone, both[0]),)
-        width = _width(term, both[0])
+            cross, _, alone = _pooled(term, both, options)
+            return (finished(cross + alone, both[0]),)
         stacks = (view.stack for view in both)
-        value = term.factor * expectation(term.kernel, width, *stacks, options)
+        value = term.factor * expectation(both[0].kernel, _width(both[0]), *stacks, options)
         return (finished(value, both[0]),)
 
     return _over_terms(kernel, part)[0]
@@ -154,9 +162,10 @@ def member_parts(
 
     def part(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
-        found = _parts(term, view, options)
-        entropies = found.entropies + found.bias
-        return finished(entropies, view), finished(_matrix(term, view, options), view), found.method
+        (entropies,), method = _over_members(
+            term, view, view.stack, options, lambda parts, w: [parts.entropies + parts.bias]
+        )
+        return finished(entropies, view), finished(_matrix(term, view, options), view), method
 
     entropies, matrix, methods = _over_terms(kernel, part)
     return kernel, entropies, matrix, worst_method(*methods)
@@ -166,7 +175,7 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     """D(P_i, P_j), (M, M, n), pairs of members as batch entries."""
     stack = view.stack
     xp = namespace(stack.reference)
-    width = _width(term, view)
+    width = _width(view)
     m, n = stack.member_count, stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
     for block in member_pairs(stack, lambda p, q: 2 * p.count * p.atoms.size, TILE_ELEMENTS):
@@ -175,8 +184,7 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
         own = width
         if width is not None and not isinstance(width, float):
             own = xp.reshape(xp.broadcast_to(width, (count, n)), (-1,))
-        found = _statistics(term, own, options, pair)
-        values = 2 * found.dispersion - xp.sum(found.bias, axis=0)
+        (values,), _ = _over_laws(term, view.kernel, own, pair, options, _between_two)
         values = xp.reshape(values, (count, n))
         for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
             rows[int(i), int(j)] = values[k, ...]
@@ -206,41 +214,59 @@ class Parts(NamedTuple):
     entropies: Array
     bias: Array
     dispersion: Array
-    method: str
 
 
-def _parts(term: Term, view: View, options: Options, stack: Stack | None = None) -> Parts:
-    """The statistics of a view's members, or of other laws over the same batch."""
-    return _statistics(term, _width(term, view), options, view.stack if stack is None else stack)
+Compute: TypeAlias = Callable[[Parts, Array], list[Array]]
 
 
-def _width(term: Term, view: View) -> Array | float | None:
+def _over_members(
+    term: Term, view: View, stack: Stack, options: Options, compute: Compute
+) -> tuple[list[Array], str]:
+    """What ``compute`` makes of laws over the batch of a view, and the method.
+
+    It gets the statistics of a part of the batch and the weights of the members, (M, 1).
+    """
+    return _over_laws(term, view.kernel, _width(view), stack, options, compute)
+
+
+def _width(view: View) -> Array | float | None:
     return flat_bandwidth(
-        term.kernel, view.shape, view.marginal is not None, view.stack.reference
+        view.kernel, view.shape, view.marginal is not None, view.stack.reference
     )
 
 
-def _statistics(
-    term: Term, width: Array | float | None, options: Options, stack: Stack
-) -> Parts:
-    found, method = statistics(term.kernel, width, stack, options)
-    xp = namespace(found.dispersion)
-    degree = getattr(term.kernel, "degree", None) or 0.0
-    entropies, biases = [], []
-    for start, group in stack.offsets():
-        h = found.entropies[start : start + group.atoms.lead[0], ...]
-        entropies.append(_infinite_beyond(h, group.tail, degree))
-        biases.append(_bias(group, h, options.unbiased_samples))
-    dispersion = found.dispersion
-    if stack.member_count > 1:
-        dispersion = _infinite_beyond(dispersion, _lowest_tail(stack), degree)
+def _over_laws(
+    term: Term,
+    kernel: Kernel,
+    width: Array | float | None,
+    stack: Stack,
+    options: Options,
+    compute: Compute,
+) -> tuple[list[Array], str]:
+    degree = getattr(kernel, "degree", None) or 0.0
+
+    def tile(found: Statistics, some: Stack) -> list[Array]:
+        xp = namespace(found.dispersion)
+        entropies, biases = [], []
+        for start, group in some.offsets():
+            h = found.entropies[start : start + group.atoms.lead[0], ...]
+            entropies.append(_infinite_beyond(h, group.tail, degree))
+            biases.append(_bias(group, h, options.unbiased_samples))
+        dispersion = found.dispersion
+        if some.member_count > 1:
+            dispersion = _infinite_beyond(dispersion, _lowest_tail(some), degree)
+        parts = Parts(_joined(entropies, xp), _joined(biases, xp), dispersion)
+        return compute(parts, some.member_weights()[:, None])
+
+    found, method = over_tiles(kernel, width, stack, options, tile)
     points = all(isinstance(group.atoms, Points) for group in stack.groups)
-    return Parts(
-        term.factor * xp.concat(entropies, axis=0),
-        term.factor * xp.concat(biases, axis=0),
-        term.factor * dispersion,
-        worst_method(stack.method, "exact" if points else method),
-    )
+    if term.factor != 1:
+        found = [term.factor * value for value in found]
+    return found, worst_method(stack.method, "exact" if points else method)
+
+
+def _joined(parts: list[Array], xp: Namespace) -> Array:
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
 
 def _bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:

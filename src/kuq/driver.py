@@ -29,7 +29,8 @@ from kuq.forms.form import Expecting, Form, Measure, Problem, Reading, Statistic
 from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
 from kuq.scores.options import Options
-from kuq.tiles import TILE_ELEMENTS, budget_elements, pieces
+from kuq.tiles import TILE_ELEMENTS as _ROOM
+from kuq.tiles import budget_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
 _SMALLEST_FOR_THREADS = 2**21
@@ -37,30 +38,47 @@ _SMALLEST_FOR_THREADS = 2**21
 _USUAL = 20
 
 
-def statistics(
-    kernel: Kernel, bandwidth: Array | float | None, stack: Stack, options: Options
-) -> tuple[Statistics, str]:
-    """Entropies (M, n) and dispersion (n,) of the members of a stack, and the form's method."""
+def over_tiles(
+    kernel: Kernel,
+    bandwidth: Array | float | None,
+    stack: Stack,
+    options: Options,
+    compute: Callable[[Statistics, Stack], list[Array]],
+) -> tuple[list[Array], str]:
+    """Arrays (…, n) made from the statistics of every tile, and the method of the form.
+
+    What is as large as the members, such as their entropies, is never there for the whole batch.
+    """
     n = stack.batch_count
     if n == 0:  # shapes come from one made-up entry
         width = 1.0 if bandwidth is not None else None
-        found, method = statistics(kernel, width, stack.blank(), options)
-        return Statistics(found.entropies[:, :0], found.dispersion[:0]), method
+        found, method = over_tiles(kernel, width, stack.blank(), options, compute)
+        return [value[..., :0] for value in found], method
     compiled = _compiled.wanted(_work(stack), stack.reference)
     problem = Problem.of(kernel, stack, compiled)
     forms = plan(problem)
     budget = budget_elements(options.max_memory, stack.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget, compiled)
-    copied = 0 if stack.reference.dtype == np.float64 else problem.atoms * problem.dimension
-    room = max(1, TILE_ELEMENTS // budget)
-    cost = max(forms[0].scratch(problem), copied // room)
+    cost = max(forms[0].scratch(problem), _copied(problem, stack) * budget // max(budget, _ROOM))
 
-    def tile(part: slice) -> Statistics:
+    def tile(part: slice) -> list[Array]:
         some = stretched(stack.index(part).widened(), kernel.weights)
-        return _solved(forms, problem, measure.at(part), some)
+        return compute(_solved(forms, problem, measure.at(part), some), some)
 
     parts = list(pieces(n, cost, budget, stack.reference))
-    return _joined(in_threads(tile, parts, _threads(n * cost, problem))), forms[0].method
+    results = in_threads(tile, parts, _threads(n * cost, problem))
+    return [_concatenated(list(column)) for column in zip(*results, strict=True)], forms[0].method
+
+
+def _copied(problem: Problem, stack: Stack) -> int:
+    """Numbers of one batch entry that a tile copies: those of float32, and entropies."""
+    if stack.reference.dtype == np.float64:
+        return problem.members
+    return problem.atoms * problem.dimension
+
+
+def _concatenated(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=-1)
 
 
 def expectation(
@@ -106,16 +124,6 @@ def _threads(work: int, problem: Problem) -> int:
     return 1 if alone else workers()
 
 
-def _joined(parts: list[Statistics]) -> Statistics:
-    if len(parts) == 1:
-        return parts[0]
-    xp = namespace(parts[0].dispersion)
-    return Statistics(
-        xp.concat([part.entropies for part in parts], axis=-1),
-        xp.concat([part.dispersion for part in parts], axis=-1),
-    )
-
-
 def _solved(
     forms: tuple[Form, ...], problem: Problem, measure: Measure, stack: Stack
 ) -> Statistics:
@@ -143,7 +151,8 @@ def _solved(
     def select(lost: Array, better: Array, plain: Array) -> Array:
         return xp.where(lost, xp.take(better, place, axis=-1), plain)
 
-    return _chosen(found, _joined(parts), select)
+    columns = zip(*(part[:2] for part in parts), strict=True)
+    return _chosen(found, Statistics(*(_concatenated(list(c)) for c in columns)), select)
 
 
 def _chosen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from kuq._array import (
     any_true,
     detach,
     index_array,
+    is_array,
     is_traced,
+    library_of,
     median,
     namespace,
     safe_sqrt,
@@ -59,11 +62,28 @@ class View:
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
     marginal: MarginalStage | None
+    kernel: Kernel
 
     @staticmethod
-    def of_shape(prediction: Prediction, marginal: MarginalStage | None) -> View:
+    def of_shape(
+        prediction: Prediction, marginal: MarginalStage | None, kernel: Kernel
+    ) -> View:
         """Only the shapes, for laws that are not made of atoms."""
-        return View(Stack(()), prediction.batch_shape, prediction.event_shape, marginal)
+        return View(Stack(()), prediction.batch_shape, prediction.event_shape, marginal, kernel)
+
+    def through_the_door(self) -> View:
+        marginal = self.marginal
+        if marginal is not None and is_array(marginal.weights):
+            marginal = dataclasses.replace(marginal, weights=door.entered(marginal.weights))
+        names = [n for n in ("bandwidth", "weights") if is_array(getattr(self.kernel, n, None))]
+        kernel = self.kernel
+        if names:
+            kernel = copy.copy(kernel)
+            for name in names:
+                vars(kernel)[name] = door.entered(getattr(kernel, name))
+        return View(
+            self.stack.mapped(door.entered), self.batch_shape, self.event_shape, marginal, kernel
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,12 +107,14 @@ def _through_the_door(term: Term, found: list[View]) -> list[View]:
     """Members as NumPy sees them, unless a kernel needs arrays of its own library."""
     if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.kernel, Radial):
         return found
-    kernel = [getattr(term.kernel, "bandwidth", None), term.kernel.weights]
-    marginal = [found[0].marginal.weights] if found[0].marginal else []
+    own = [getattr(term.kernel, "bandwidth", None), term.kernel.weights]
+    stages = [found[0].marginal.weights] if found[0].marginal else []
     arrays = [array for view in found for array in view.stack.arrays()]
-    if not door.opens_for([*kernel, *marginal, *arrays]):
+    arrays += [array for array in (*own, *stages) if is_array(array)]
+    mixed = {library_of(array) for array in arrays} != {library_of(arrays[0])}
+    if mixed or not door.opens_for(arrays):
         return found
-    return [dataclasses.replace(view, stack=view.stack.mapped(door.entered)) for view in found]
+    return [view.through_the_door() for view in found]
 
 
 def _view(prediction: Prediction, term: Term, options: Options) -> View:
@@ -114,7 +136,7 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
         stack = stack.map(lambda law, a=low, b=high: clipped(law, a, b))  # type: ignore[misc]
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
-    return View(stack, prediction.batch_shape, event_shape, marginal)
+    return View(stack, prediction.batch_shape, event_shape, marginal, term.kernel)
 
 
 def first_or_second_order(prediction: Prediction) -> Prediction:
@@ -266,8 +288,9 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
         squared = _evidential_moment(predictions[0], term)
     else:
-        stacks = [v.stack for v in views(term, options, *predictions)]
-        squared = _over_entries(stacks, term, options)
+        seen = views(term, options, *predictions)
+        stacks = [view.stack for view in seen]
+        squared = _over_entries(stacks, seen[0].kernel.weights, options)
         if not all(_moments_exist(stack) for stack in stacks):
             squared = squared + math.inf
     middle = median(safe_sqrt(detach(squared)))
@@ -293,7 +316,7 @@ def _moments_exist(stack: Stack) -> bool:
     return not any(any_true(tail <= 2) for tail in tails)
 
 
-def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
+def _over_entries(stacks: list[Stack], weights: Array | None, options: Options) -> Array:
     """Second moments of all pairs of members, in tiles; of very many a fixed random choice."""
     reference = stacks[0].reference
     count = stacks[0].batch_count
@@ -309,7 +332,7 @@ def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
     found = []
     for part in pieces(count, cost, budget_of(options, reference), reference):
         some = [stack.index(part).widened() for stack in stacks]
-        found.append(detach(_pair_moments([stretched(x, term.kernel.weights) for x in some])))
+        found.append(detach(_pair_moments([stretched(x, weights) for x in some])))
     return namespace(*found).concat(found)
 
 

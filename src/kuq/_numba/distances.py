@@ -44,7 +44,7 @@ def _root(s: Any, parameter: Any) -> Any:
 def _power(s: Any, parameter: Any) -> Any:
     safe = s if s > 1e-300 else 1e-300
     value = exp(0.5 * parameter * log(safe))
-    return value if s > 1e-300 else 0.0
+    return value if s > 1e-300 else s  # zero, or NaN
 
 
 @inlined
@@ -54,7 +54,8 @@ def _bump(s: Any, parameter: Any) -> Any:
 
 @inlined
 def _rational(s: Any, parameter: Any) -> Any:
-    return -expm1_negative(-parameter * log1p(s))
+    value = -expm1_negative(-parameter * log1p(s))
+    return value if s >= 0.0 else s  # NaN
 
 
 @inlined
@@ -65,13 +66,13 @@ def _exponential(s: Any, parameter: Any) -> Any:
 @inlined
 def _matern_3_2(s: Any, parameter: Any) -> Any:
     z = math.sqrt(3.0 * s)
-    return _steps(z if z < 700.0 else 700.0)[2]
+    return _steps(700.0 if z > 700.0 else z)[2]
 
 
 @inlined
 def _matern_5_2(s: Any, parameter: Any) -> Any:
     z = math.sqrt(5.0 * s)
-    _, _, second, third = _steps(z if z < 700.0 else 700.0)
+    _, _, second, third = _steps(700.0 if z > 700.0 else z)
     return (second + 2.0 * third) / 3.0
 
 

@@ -61,7 +61,7 @@ def _advance(
     share1 = 1.0 - share2 - share3
     for k in range(total.size):
         g = (x[k] - before[k]) * inverse[k]
-        g = g if g < 700.0 else 700.0
+        g = 700.0 if g > 700.0 else g
         e, p1, p2, p3 = _steps(g)
         mass = state[0, k] + w_before[k]
         s1, s2, s3 = state[1, k], state[2, k], state[3, k]

@@ -106,7 +106,7 @@ def _laplace_pair(
     sigma = math.sqrt(s * s + t * t)
     sigma = sigma if sigma > 1e-100 else 1e-100
     z = gap / sigma
-    z = z if z < 1e3 else 1e3
+    z = 1e3 if z > 1e3 else z
     decay = exp(-0.5 * z * z)
     first, second = (sigma - z) * _ROOT_HALF, (sigma + z) * _ROOT_HALF
     inside = first >= 0.0
@@ -129,7 +129,7 @@ def _power_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, paramet
     """gap^parameter."""
     safe = gap if gap > 1e-300 else 1e-300
     value = exp(parameter * log(safe))
-    value = value if gap > 1e-300 else 0.0
+    value = value if gap > 1e-300 else gap  # zero, or NaN
     return value, value
 
 
@@ -137,6 +137,7 @@ def _power_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, paramet
 def _rational_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any) -> Any:
     """1 − (1 + gap²)^(−parameter)."""
     value = -expm1_negative(-parameter * log1p(gap * gap))
+    value = value if gap >= 0.0 else gap  # NaN
     return value, value
 
 
@@ -192,7 +193,8 @@ def _load(source: Any, start: Any, target: Any) -> None:
 
 @inlined
 def _cut(x: Any) -> Any:
-    return x if x < _FAR else _FAR
+    """NaN stays."""
+    return _FAR if x > _FAR else x
 
 
 @inlined

@@ -45,7 +45,7 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, prediction.event_shape, type(term.kernel).__name__)
         beta = beta * xp.reshape(adopted(term.kernel.weights, beta), (-1,))
-    v = View.of_shape(prediction, marginal)
+    v = View.of_shape(prediction, marginal, term.kernel)
     flat = [xp.reshape(x, (-1, x.shape[-1])) for x in (nu, alpha, beta)]
     bandwidth = flat_bandwidth(term.kernel, v.shape, bool(marginal), nu)
     budget = budget_of(options, nu)
