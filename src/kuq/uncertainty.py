@@ -265,7 +265,8 @@ def member_influence(
         entropies, matrix, method = log_decompose.member_parts(prediction, options)
     else:
         assert isinstance(score, Kernel)
-        score, entropies, matrix, method = answers.member_parts(prediction, score, options)
+        score, *parts, method = answers.member_parts(prediction, score, options)
+        entropies, matrix = (door.left(part, prediction.reference) for part in parts)
     aleatoric, epistemic = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )
