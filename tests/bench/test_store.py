@@ -8,7 +8,8 @@ import pytest
 from bench.tiny_procedure import write_experiment
 
 from kuq.bench import Store, StoreError, read_experiment, run
-from kuq.bench.arrays import file_checksum, load_arrays, save_arrays
+from kuq._digest import file_digest
+from kuq.bench.arrays import load_arrays, save_arrays
 from kuq.bench.store import DATABASE, WriteError
 from kuq.bench.worker import CellResult
 from kuq.errors import ParameterError
@@ -153,7 +154,7 @@ def test_arrays_come_back_and_damage_is_seen(tmp_path):
     path = tmp_path / "kept.npz"
     arrays = {"file": np.arange(5000.0), "names": np.array(["a", "bc"])}
     checksum = save_arrays(path, arrays, "digest")
-    assert checksum == file_checksum(path)
+    assert checksum == file_digest(path)
     found = load_arrays(path, "digest")
     assert found is not None
     for name, array in arrays.items():

@@ -12,6 +12,7 @@ from typing import final
 
 from kuq._threads import workers
 from kuq.bench.cell import Cell
+from kuq.bench.data_digests import DataDigests
 from kuq.bench.experiment import Experiment
 from kuq.bench.lock import locked
 from kuq.bench.pools import DaskCluster, InProcess, LocalProcesses, Pool
@@ -61,16 +62,20 @@ def run(
     progress = Progress() if progress is None else progress
     with Store.create(out, presets[0]) as store, locked(store.folder):
         _prepare(store.folder)
+        where = None if data_dir is None else Path(data_dir).resolve()
+        digests = DataDigests(where)
+        before = {cell.key: str(cell.settings.get("data_digest", "")) for cell in store.cells()}
+        cells = []
         for experiment in experiments:
-            store.plan(experiment)
+            own = [digests.filled(c, before.get(c.key, "")) for c in experiment.cells()]
+            store.plan(experiment, own)
+            cells += own
         done = {cell.key for cell in store.cells() if cell.status == "done"}
-        cells = [cell for experiment in experiments for cell in experiment.cells()]
         todo = [cell for cell in cells if cell.key not in done]
         progress.begin(len(cells), len(cells) - len(todo))
         failed: dict[str, str] = {}
         if todo:
             pool = _pool(jobs, scheduler, store.folder, len(todo))
-            where = None if data_dir is None else Path(data_dir).resolve()
             try:
                 failed = _work(todo, pool, store, where, progress)
             except BaseException:

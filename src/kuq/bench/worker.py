@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from kuq.bench.arrays import file_checksum, load_arrays, save_arrays
+from kuq._digest import file_digest
+from kuq.bench.arrays import load_arrays, save_arrays
 from kuq.bench.cell import Cell
 from kuq.bench.procedure import Context, Procedure, procedure_of
 from kuq.bench.records import Record
@@ -105,7 +106,7 @@ def _predictions(
     path = task.run / PREDICTIONS / f"{digest}.npz"
     known = task.checksums.get(digest)
     arrays: Mapping[str, Any] | None = None
-    if path.exists() and known in (None, file_checksum(path)):
+    if path.exists() and known in (None, file_digest(path)):
         arrays = load_arrays(path, digest)
     trained = arrays is None
     if trained:
@@ -116,7 +117,7 @@ def _predictions(
         raise OSError(f"the predictions were written to {path}, but cannot be read back")
     kept = Predictions(
         digest,
-        file_checksum(path),
+        file_digest(path),
         path.stat().st_size,
         time.perf_counter() - start,
         time.process_time() - cpu_start,

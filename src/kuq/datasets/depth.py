@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._digest import files_digest
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.hdf5 import StoredRows, chosen_rows, stored_rows
@@ -94,6 +95,15 @@ def load_depth(
             "seed": seed,
         },
     )
+
+
+def depth_digest(data_dir: Path | None, **_: object) -> str:
+    """The digest of all files in the folder that ``load_depth`` may read."""
+    folder = data_folder(data_dir)
+    if folder is None:
+        return ""
+    paths = (folder / name for name in (TRAIN, TEST, LABELED, APOLLO))
+    return files_digest((path for path in paths if path.is_file()), folder)
 
 
 def _cache_parts(folder: Path, seed: int, shape: tuple[int, int]) -> tuple[Split, Split, Split]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kuq import __version__
+from kuq._digest import files_digest
 from kuq.datasets import pdebench
 from kuq.datasets.base import Dataset
 from kuq.datasets.burgers import burgers
@@ -157,6 +158,18 @@ def load_burgers(
     return pair_dataset(
         "burgers", inside, outside, how, seed, "dimensionless", provenance, standardise
     )
+
+
+def burgers_digest(
+    data_dir: Path | None,
+    *,
+    viscosity: float = 0.1,
+    shifted_viscosity: float = 0.01,
+    **_: object,
+) -> str:
+    """The digest of PDEBench's files, empty where Burgers' equation is simulated."""
+    files = pdebench.find(data_dir, (viscosity, shifted_viscosity))
+    return "" if files is None else files_digest(files, files[0].parent)
 
 
 def _check(points: int, simulation_seed: int) -> None:

@@ -93,6 +93,13 @@ def load_temperature(
     )
 
 
+def temperature_digest(
+    data_dir: str | os.PathLike[str] | None, *, store: str | None = None, **_: object
+) -> str:
+    """The digest of the store that ``load_temperature`` reads, empty for an address."""
+    return ERA5.digest(data_dir, store)
+
+
 def _triples(era5: ERA5, name: str, first: int, last: int) -> NDArray[np.int64]:
     """Indices (n, 3) of t − 6 h, t and t + 6 h in the store, for all t at 0, 6, 12 and 18 UTC.
 

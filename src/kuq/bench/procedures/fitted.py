@@ -35,6 +35,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
         "data": dict(cell.data),
         "model": dict(cell.model),
         "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in own},
+        **cell.data_settings(),
     }
 
 
