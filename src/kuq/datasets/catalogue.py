@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -202,18 +203,26 @@ def load(name: str, data_dir: str | Path | None = None, seed: int = 0, **options
     >>> load("diabetes").train
     Split(x=(358, 10), y=(358,))
     """
-    found = entry(name)
-    known = [
-        parameter.name
-        for parameter in inspect.signature(found.load).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
+    found, known = entry(name), option_types(name)
     for option in options:
         if option not in known:
             raise ParameterError(f"{name} has no option {option!r}; it has {', '.join(known)}")
     folder = None if data_dir is None else Path(data_dir)
     data = found.load(folder, seed, **options)
     return data if data.name == name else replace(data, name=name)
+
+
+def option_types(name: str) -> dict[str, Any]:
+    """The options of a data set by name, with their types and the ranges declared with them."""
+    loader = entry(name).load
+    hints = typing.get_type_hints(
+        loader.func if isinstance(loader, partial) else loader, include_extras=True
+    )
+    return {
+        parameter.name: hints[parameter.name]
+        for parameter in inspect.signature(loader).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
 
 
 def source_digest(name: str, data_dir: Path | None, options: Mapping[str, Any]) -> str:

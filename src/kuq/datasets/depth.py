@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kuq._digest import files_digest
+from kuq._ranges import Count
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.hdf5 import StoredRows, chosen_rows, stored_rows
@@ -51,7 +52,7 @@ def load_depth(
     data_dir: str | os.PathLike[str] | None,
     seed: int = 0,
     *,
-    shape: tuple[int, int] = SHAPE,
+    shape: tuple[Count, Count] = SHAPE,
     apollo_order: str = "bgr",
 ) -> Dataset:
     """NYU Depth v2 and ApolloScape from the files in ``data_dir``, as lazy Dask arrays.

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from kuq import __version__
 from kuq._digest import files_digest
+from kuq._ranges import Count, Positive, Seed, Within
 from kuq.datasets import pdebench
 from kuq.datasets.base import Dataset
 from kuq.datasets.burgers import burgers
@@ -46,14 +47,14 @@ def load_kuramoto_sivashinsky(
     data_dir: Path | None,
     seed: int,
     *,
-    trajectories: int = 1000,
-    points: int = POINTS,
-    frames: int = 50,
-    interval: float = 2.0,
-    length: float = 64.0,
-    shifted_length: float = 80.0,
-    pairs: int = 10,
-    simulation_seed: int = 0,
+    trajectories: Count = 1000,
+    points: Count = POINTS,
+    frames: Annotated[int, Within(least=3)] = 50,
+    interval: Positive = 2.0,
+    length: Positive = 64.0,
+    shifted_length: Positive = 80.0,
+    pairs: Count = 10,
+    simulation_seed: Seed = 0,
     standardise: bool = False,
 ) -> Dataset:
     """Kuramoto-Sivashinsky on [0, 64), its twin on [0, 80): states and their next increments.
@@ -99,14 +100,14 @@ def load_burgers(
     data_dir: Path | None,
     seed: int,
     *,
-    trajectories: int = 1000,
-    points: int = POINTS,
-    frames: int = 41,
-    final_time: float = 2.0,
-    viscosity: float = 0.1,
-    shifted_viscosity: float = 0.01,
-    pairs: int = 10,
-    simulation_seed: int = 0,
+    trajectories: Count = 1000,
+    points: Count = POINTS,
+    frames: Annotated[int, Within(least=3)] = 41,
+    final_time: Positive = 2.0,
+    viscosity: Positive = 0.1,
+    shifted_viscosity: Positive = 0.01,
+    pairs: Count = 10,
+    simulation_seed: Seed = 0,
     standardise: bool = False,
 ) -> Dataset:
     """Burgers' equation with viscosity 0.1, its twin with 0.01: states and their next increments.
@@ -163,8 +164,8 @@ def load_burgers(
 def burgers_digest(
     data_dir: Path | None,
     *,
-    viscosity: float = 0.1,
-    shifted_viscosity: float = 0.01,
+    viscosity: Positive = 0.1,
+    shifted_viscosity: Positive = 0.01,
     **_: object,
 ) -> str:
     """The digest of PDEBench's files, empty where Burgers' equation is simulated."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._ranges import Within
 from kuq.datasets.base import Split
 from kuq.datasets.cache import cached_array
 from kuq.datasets.progress import progress
@@ -17,6 +18,8 @@ from kuq.errors import ParameterError
 Rows: TypeAlias = range
 #: From numbers of rows to their inputs with the target as one more channel.
 Make: TypeAlias = Callable[[Rows], NDArray[np.float32]]
+#: Height and width that are large enough to show something.
+Side: TypeAlias = Annotated[int, Within(least=8)]
 
 #: To be raised when the numbers of a stand-in change, so that no old ones are read.
 _VERSION = 1

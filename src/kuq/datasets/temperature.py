@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._ranges import Count
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.era5 import ERA5, Grid, Inputs, Targets
 from kuq.datasets.lazy_rows import lazy_rows
@@ -33,7 +34,7 @@ def load_temperature(
     seed: int = 0,
     *,
     store: str | None = None,
-    stride: int = 1,
+    stride: Count = 1,
     train_years: Years = (2011, 2018),
     validation_years: Years = (2019, 2020),
     test_years: Years = (2022, 2022),
