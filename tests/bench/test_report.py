@@ -14,6 +14,7 @@ from study_records import fields, study
 
 import kuq
 from kuq.bench import run_folder
+from kuq.bench.arrays import save_arrays
 from kuq.bench.claims import LEDGER
 from kuq.bench.estimates import Evidence
 from kuq.bench.figures import curves

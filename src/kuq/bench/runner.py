@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
@@ -15,12 +16,14 @@ from kuq.bench.cell import Cell
 from kuq.bench.data_digests import DataDigests
 from kuq.bench.experiment import Experiment
 from kuq.bench.lock import locked
-from kuq.bench.pools import DaskCluster, InProcess, LocalProcesses, Pool
+from kuq.bench.pools import DaskCluster, InProcess, LocalProcesses, Pool, PoolError
 from kuq.bench.progress import Progress
 from kuq.bench.store import Store
 from kuq.bench.worker import PREDICTIONS, PROGRESS, CellResult, Task
 from kuq.errors import ParameterError
 
+#: Seconds that a run waits for workers of a cluster that has lost all of them.
+WORKER_TIMEOUT = 120.0
 #: Seconds between two looks at what the cells in flight say of themselves.
 _GLANCE = 1.0
 
@@ -42,6 +45,7 @@ def run(
     jobs: int | None = None,
     scheduler: str | None = None,
     data_dir: str | Path | None = None,
+    worker_timeout: float = WORKER_TIMEOUT,
     progress: Progress | None = None,
 ) -> Summary:
     """Run all cells of the experiments that ``out`` has no results of, and store theirs there.
@@ -49,7 +53,8 @@ def run(
     ``jobs`` processes (by default one per core; 0 runs in this one), or the workers of the Dask
     ``scheduler``. Killed at any moment and called again, it repeats the cells that were in flight,
     no more. A cell that raises is stored as failed, is tried again by the next call, and the rest
-    goes on. The numbers do not depend on the number of jobs or of interruptions.
+    goes on. The numbers do not depend on the number of jobs or of interruptions. A cluster that
+    has had no worker for ``worker_timeout`` seconds ends the run with a ``PoolError``.
     """
     presets = sorted({experiment.preset for experiment in experiments})
     if len(presets) != 1:
@@ -57,6 +62,8 @@ def run(
     names = [experiment.name for experiment in experiments]
     if len(set(names)) != len(names):
         raise ParameterError(f"experiments of one run need different names, got {names}")
+    if not worker_timeout > 0:
+        raise ParameterError(f"worker_timeout must be a number of seconds > 0, got {worker_timeout}")
     if jobs is not None and jobs < 0:
         raise ParameterError(f"jobs must be at least 0, got {jobs}")
     progress = Progress() if progress is None else progress
@@ -77,7 +84,7 @@ def run(
         if todo:
             pool = _pool(jobs, scheduler, store.folder, len(todo))
             try:
-                failed = _work(todo, pool, store, where, progress)
+                failed = _work(todo, pool, store, where, progress, worker_timeout)
             except BaseException:
                 pool.close(at_once=True)
                 raise
@@ -104,7 +111,12 @@ def _pool(jobs: int | None, scheduler: str | None, run: Path, cells: int) -> Poo
 
 
 def _work(
-    todo: Sequence[Cell], pool: Pool, store: Store, data_dir: Path | None, progress: Progress
+    todo: Sequence[Cell],
+    pool: Pool,
+    store: Store,
+    data_dir: Path | None,
+    progress: Progress,
+    worker_timeout: float,
 ) -> dict[str, str]:
     """Keep the pool busy until nothing is left; returns the messages of cells that failed."""
     waiting = deque(todo)
@@ -112,8 +124,17 @@ def _work(
     flying: dict[Future[CellResult], Cell] = {}
     failed: dict[str, str] = {}
     run = store.folder.resolve()
+    seen = time.monotonic()
     while waiting or alone or flying:
-        source, slots = (alone, 1) if alone else (waiting, pool.slots)
+        there = pool.slots
+        if there:
+            seen = time.monotonic()
+        elif time.monotonic() - seen > worker_timeout:
+            raise PoolError(
+                f"the cluster has had no workers for {worker_timeout:g} s; start some, and the "
+                "same command goes on from here"
+            )
+        source, slots = (alone, min(1, there)) if alone else (waiting, there)
         broken = False
         while source and len(flying) < slots and not broken:
             try:
@@ -121,6 +142,8 @@ def _work(
                 flying[future] = source.popleft()
             except BrokenProcessPool:  # a process died since the last look
                 broken = True
+        if not flying and not there:
+            time.sleep(min(_GLANCE, worker_timeout))
         ended, _ = wait(flying, timeout=_GLANCE, return_when=FIRST_COMPLETED)
         lost: list[Cell] = []
         for future in ended:
@@ -128,6 +151,11 @@ def _work(
             error = _error_of(future)
             if error is None:
                 result = future.result()
+            elif isinstance(error, CancelledError):
+                raise PoolError(
+                    "the scheduler of the cluster is gone; start it and its workers, and the same "
+                    "command goes on from here"
+                )
             elif isinstance(error, BrokenProcessPool) and slots > 1:
                 lost.append(cell)
                 broken = True

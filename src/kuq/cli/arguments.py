@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,6 +50,17 @@ def natural_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"an integer >= 0 is needed, got {text!r}")
     return int(text)
+
+
+def positive_number(text: str) -> float:
+    """Reads a finite number > 0, such as seconds."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"a number > 0 is needed, got {text!r}")
+    return number
 
 
 def score(text: str) -> Score:
