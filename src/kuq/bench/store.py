@@ -425,18 +425,22 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn the database's errors into one that says what happened and what to do."""
     try:
         yield
-    except sqlite3.Error as error:
-        if "full" in str(error) or "disk I/O" in str(error):
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged message
+        reason = " ".join(str(error).split())[:200]  # which may quote a whole column
+        code = str(getattr(error, "sqlite_errorname", ""))
+        if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise WriteError(
-                f"{path} could not be written ({error}); what was stored before is kept. Free "
+                f"{path} could not be written ({reason}); what was stored before is kept. Free "
                 "space on the disk and start the same command again"
             ) from error
-        if "locked" in str(error) or "readonly" in str(error) or "unable to open" in str(error):
+        if code.startswith(
+            ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
+        ):
             raise StoreError(
-                f"{path} cannot be used ({error}); close other programs that have it open and "
+                f"{path} cannot be used ({reason}); close other programs that have it open and "
                 "look at the rights of file and folder"
             ) from error
         raise StoreError(
-            f"{path} is damaged ({error}) and was not changed; move it away and start the same "
+            f"{path} is damaged ({reason}) and was not changed; move it away and start the same "
             "command again: predictions that are intact are used without training"
         ) from error
