@@ -100,7 +100,12 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
         fitting = [part for part in inner if _fits(value, part)]
         if not fitting:
             raise wrong
-        return _converted(value, fitting[0], where)
+        try:
+            return _converted(value, fitting[0], where)
+        except ParameterError:
+            if isinstance(value, (Mapping, list)):  # an error that names the place inside of it
+                raise
+            raise wrong from None
     if not _fits(value, kind):
         raise wrong
     if limits is not None and (len(value) if origin is tuple else value) not in limits:

@@ -271,8 +271,11 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model.x_scaling_ = Scaling(arrays["x.shift"], arrays["x.scale"])
         model.y_scaling_ = Scaling(arrays["y.shift"], arrays["y.scale"])
         model.n_features_in_ = int(header["x_shape"][0])
-        if header.get("feature_names") is not None:  # as scikit-learn keeps and checks them
-            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        names = header.get("feature_names")
+        if names is not None:  # as scikit-learn keeps and checks them
+            if len(names) != model.n_features_in_ or not all(isinstance(n, str) for n in names):
+                raise ParameterError(f"{path!r} has no name for each feature: {names!r}")
+            model.feature_names_in_ = np.array(names, dtype=object)
         return model
 
     def _parameters(self, X: Any) -> tuple[np.ndarray, ...]:
