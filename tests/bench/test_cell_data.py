@@ -11,7 +11,7 @@ from kuq.cli import main
 from kuq.datasets import uci
 from kuq.datasets.catalogue import source_digest
 
-OWN = '''
+OWN = """
 import numpy as np
 import kuq
 from kuq.datasets import Dataset, Split
@@ -39,7 +39,7 @@ class Line:
 
     def predict_distribution(self, x):
         return kuq.Ensemble(kuq.Normal(self.predict(x) + [[-0.1], [0.1]], 1.0))
-'''
+"""
 
 LEARNING = """
 experiment = "own"
@@ -107,13 +107,55 @@ def test_data_that_are_gone_change_nothing_that_is_done(tmp_path, capsys):
     before = values(tmp_path / "run")
     (a / "measured.csv").unlink()
     summary = run([experiment], tmp_path / "run", jobs=0, data_dir=a)
-    assert (summary.before, summary.done, summary.failed) == (2, 0, {})
+    assert (summary.before, summary.done, len(summary.failed)) == (0, 0, 2)
+    for message in summary.failed.values():
+        assert "the data cannot be read, so that its results, which are kept" in message
+        assert "measured.csv not found" in message
     assert values(tmp_path / "run") == before
     more = tmp_path / "own.toml"
     more.write_text(LEARNING.replace("[0, 1]", "[0, 1, 2]"))
     summary = run([read_experiment(more)], tmp_path / "run", jobs=0, data_dir=a)
-    assert list(summary.failed) == ["own/a/measured/line/2"]
+    assert [key[-1] for key in summary.failed] == ["0", "1", "2"]
     assert values(tmp_path / "run") == before
+
+
+def test_tables_of_another_folder(tmp_path, monkeypatch, capsys):
+    """Numbers that differ are trained on; those that are not the table's are refused aloud."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("KUQ_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(7)
+    numbers = rng.normal(size=(40, 7))
+    for name, rows in (("a", numbers), ("b", numbers[:, ::-1])):
+        (tmp_path / name).mkdir()
+        uci.table_files.write(tmp_path / name / "yacht.csv.gz", rows)
+    text = """
+        experiment = "tables"
+        procedure = "selective_prediction"
+        [grid.a]
+        datasets = ["yacht"]
+        representations = ["normal"]
+        seeds = [0]
+        scores = ["crps"]
+        model = {max_epochs = 1, n_members = 2}
+        data.verify = false
+    """
+    path = tmp_path / "tables.toml"
+    path.write_text(text)
+
+    def command(folder, out="run"):
+        arguments = ["run", str(path), "--jobs", "0", "--out", str(tmp_path / out)]
+        code = main([*arguments, "--data-dir", str(tmp_path / folder)])
+        return code, values(tmp_path / out), capsys.readouterr().err
+
+    _, of_b, _ = command("b", "only-b")
+    _, of_a, _ = command("a")
+    assert of_a != of_b
+    assert command("b")[:2] == (0, of_b)
+    cut = (tmp_path / "a" / "yacht.csv.gz").read_bytes()[:-20]
+    (tmp_path / "a" / "yacht.csv.gz").write_bytes(cut)
+    code, kept, said = command("a")
+    assert (code, kept) == (1, of_b)
+    assert "may be those of other data (DataError" in said
 
 
 def test_a_procedure_of_ones_own_may_read_anything_in_the_folder(tmp_path):

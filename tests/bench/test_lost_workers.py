@@ -1,4 +1,4 @@
-"""A Dask cluster whose workers or scheduler die: one line after a while, and the run goes on later."""
+"""A Dask cluster whose workers or scheduler die: one line after a while, and the run can go on."""
 
 import json
 import subprocess

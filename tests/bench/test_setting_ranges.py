@@ -1,4 +1,4 @@
-"""Values that no setting can have: one line that names the file, the setting and what is allowed."""
+"""Values that no setting can have: one line with the file, the setting and what is allowed."""
 
 import dataclasses
 import inspect

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from bench.tiny_procedure import write_experiment
 
-from kuq.bench import Store, StoreError, read_experiment, run
 from kuq._digest import file_digest
+from kuq.bench import Store, StoreError, read_experiment, run
 from kuq.bench.arrays import load_arrays, save_arrays
 from kuq.bench.store import DATABASE, WriteError
 from kuq.bench.worker import CellResult

@@ -10,6 +10,7 @@ from kuq._digest import folder_digest
 from kuq.bench.cell import Cell, digest
 from kuq.bench.learners import load_own_data
 from kuq.bench.procedure import procedure_of
+from kuq.errors import ParameterError
 
 
 @final
@@ -23,18 +24,19 @@ class DataDigests:
 
     def __init__(self, data_dir: Path | None) -> None:
         self._data_dir = data_dir
-        self._found: dict[str, str | None] = {}
+        self._found: dict[str, str | Exception] = {}
 
-    def filled(self, cell: Cell, before: str) -> Cell:
-        """The cell with its digest.
+    def filled(self, cell: Cell, before: str) -> tuple[Cell, str]:
+        """The cell with its digest, and why it could not be found, empty where it could.
 
-        Where the data cannot be read now, it is the digest ``before`` of what the store has: what
-        was done stays done, and what was not fails by itself with a message.
+        Without the data the digest is ``before``, that of what the store has.
         """
         found = self._of(cell)
-        return dataclasses.replace(cell, data_digest=before if found is None else found)
+        if isinstance(found, str):
+            return dataclasses.replace(cell, data_digest=found), ""
+        return dataclasses.replace(cell, data_digest=before), f"{type(found).__name__}: {found}"
 
-    def _of(self, cell: Cell) -> str | None:
+    def _of(self, cell: Cell) -> str | Exception:
         if not procedure_of(cell).learns:
             if self._data_dir is None or cell.procedure not in cell.entries:
                 return ""
@@ -44,18 +46,20 @@ class DataDigests:
             seed = cell.seed if own else None  # which chooses among rows of the same files
             key = digest({"name": cell.dataset, "seed": seed, "options": dict(cell.data)})
         if key not in self._found:
-            self._found[key] = self._read(cell)
+            try:
+                self._found[key] = self._read(cell)
+            except Exception as error:  # code of the user's own may raise anything
+                self._found[key] = error
         return self._found[key]
 
-    def _read(self, cell: Cell) -> str | None:
-        try:
-            if not procedure_of(cell).learns:
-                assert self._data_dir is not None
-                return folder_digest(self._data_dir)
-            if cell.dataset in cell.entries:
-                return load_own_data(cell, self._data_dir).digest()
-            from kuq.datasets.catalogue import source_digest
+    def _read(self, cell: Cell) -> str:
+        if not procedure_of(cell).learns:
+            assert self._data_dir is not None
+            if not self._data_dir.is_dir():
+                raise ParameterError(f"data_dir names {str(self._data_dir)!r}, which is no folder")
+            return folder_digest(self._data_dir)
+        if cell.dataset in cell.entries:
+            return load_own_data(cell, self._data_dir).digest()
+        from kuq.datasets.catalogue import source_digest
 
-            return source_digest(cell.dataset, self._data_dir, cell.data)
-        except Exception:  # whatever it is, the cell raises it again, and its message is kept
-            return None
+        return source_digest(cell.dataset, self._data_dir, cell.data)

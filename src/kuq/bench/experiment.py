@@ -198,7 +198,11 @@ def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
         if model is None:
             found[name] = table
             continue
-        if not isinstance(model, str) or not isinstance(tables.get(model), Mapping) or "like" in tables[model]:
+        if (
+            not isinstance(model, str)
+            or not isinstance(tables.get(model), Mapping)
+            or "like" in tables[model]
+        ):
             raise ParameterError(
                 f"[grid.{name}] is like {model!r}, which must be a grid with settings of its own"
             )
@@ -225,8 +229,8 @@ def _with_curves(tables: Mapping[str, Any]) -> dict[str, Any]:
         for length in lengths:
             if f"{name}-{length}" in {*found, *tables}:
                 raise ParameterError(
-                    f"[grid.{name}] with 'epochs' makes a grid {name}-{length}, and there is one of "
-                    "that name; rename it"
+                    f"[grid.{name}] with 'epochs' makes a grid {name}-{length}, and there is one "
+                    "of that name; rename it"
                 )
             point = {"model": {"max_epochs": length}, "evaluation": {"training": length}}
             found[f"{name}-{length}"] = _merged(rest, point)
@@ -259,7 +263,13 @@ def _grids(
             check_scores(grid.scores, entries, where)
         if procedure.learns:
             check_learners(
-                grid.datasets, grid.representations, grid.model, grid.model_for, grid.data, entries, where
+                grid.datasets,
+                grid.representations,
+                grid.model,
+                grid.model_for,
+                grid.data,
+                entries,
+                where,
             )
         grids[name] = grid
     return grids

@@ -63,33 +63,56 @@ def run(
     if len(set(names)) != len(names):
         raise ParameterError(f"experiments of one run need different names, got {names}")
     if not worker_timeout > 0:
-        raise ParameterError(f"worker_timeout must be a number of seconds > 0, got {worker_timeout}")
+        raise ParameterError(
+            f"worker_timeout must be a number of seconds > 0, got {worker_timeout}"
+        )
     if jobs is not None and jobs < 0:
         raise ParameterError(f"jobs must be at least 0, got {jobs}")
     progress = Progress() if progress is None else progress
     with Store.create(out, presets[0]) as store, locked(store.folder):
         _prepare(store.folder)
         where = None if data_dir is None else Path(data_dir).resolve()
-        digests = DataDigests(where)
-        before = {cell.key: str(cell.settings.get("data_digest", "")) for cell in store.cells()}
-        cells = []
-        for experiment in experiments:
-            own = [digests.filled(c, before.get(c.key, "")) for c in experiment.cells()]
-            store.plan(experiment, own)
-            cells += own
+        cells, without_data = _planned(experiments, store, DataDigests(where))
         done = {cell.key for cell in store.cells() if cell.status == "done"}
+        # What was done stays as it is, but whether it is of these data nobody can tell.
+        failed = {key: why for key, why in without_data.items() if key in done}
         todo = [cell for cell in cells if cell.key not in done]
         progress.begin(len(cells), len(cells) - len(todo))
-        failed: dict[str, str] = {}
+        for key, why in failed.items():
+            progress.say(f"{key}: FAILED: {why}")
         if todo:
             pool = _pool(jobs, scheduler, store.folder, len(todo))
             try:
-                failed = _work(todo, pool, store, where, progress, worker_timeout)
+                failed |= _work(todo, pool, store, where, progress, worker_timeout)
             except BaseException:
                 pool.close(at_once=True)
                 raise
             pool.close(at_once=False)
-        return Summary(len(cells) - len(todo), len(todo) - len(failed), failed)
+        unknown = len(failed.keys() & done)
+        before = len(cells) - len(todo) - unknown
+        return Summary(before, len(cells) - before - len(failed), failed)
+
+
+def _planned(
+    experiments: Sequence[Experiment], store: Store, digests: DataDigests
+) -> tuple[list[Cell], dict[str, str]]:
+    """The cells with the digests of their data, and by key why some cannot be read."""
+    before = {cell.key: str(cell.settings.get("data_digest", "")) for cell in store.cells()}
+    cells: list[Cell] = []
+    unread = {}
+    for experiment in experiments:
+        own = []
+        for cell in experiment.cells():
+            filled, why = digests.filled(cell, before.get(cell.key, ""))
+            own.append(filled)
+            if why:
+                unread[cell.key] = (
+                    "the data cannot be read, so that its results, which are kept, may be those of "
+                    f"other data ({why})"
+                )
+        store.plan(experiment, own)
+        cells += own
+    return cells, unread
 
 
 def _prepare(folder: Path) -> None:

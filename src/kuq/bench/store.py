@@ -252,7 +252,8 @@ class Store:
                 # Predictions that were only read again keep the time that it took to make them.
                 to.execute(
                     f"INSERT INTO predictions ({_PREDICTIONS}) VALUES (?, ?, ?, ?, ?) "
-                    "ON CONFLICT (digest) DO UPDATE SET checksum = excluded.checksum, size = excluded.size, "
+                    "ON CONFLICT (digest) DO UPDATE SET checksum = excluded.checksum, "
+                    "size = excluded.size, "
                     "seconds = CASE WHEN ? THEN excluded.seconds ELSE seconds END, "
                     "cpu_seconds = CASE WHEN ? THEN excluded.cpu_seconds ELSE cpu_seconds END",
                     (

@@ -101,10 +101,11 @@ def load_depth(
 def depth_digest(data_dir: Path | None, **_: object) -> str:
     """The digest of all files in the folder that ``load_depth`` may read."""
     folder = data_folder(data_dir)
-    if folder is None:
-        return ""
-    paths = (folder / name for name in (TRAIN, TEST, LABELED, APOLLO))
-    return files_digest((path for path in paths if path.is_file()), folder)
+    names = (TRAIN, TEST, LABELED, APOLLO)
+    paths = [folder / name for name in names if (folder / name).is_file()] if folder else []
+    if folder is None or not paths:
+        raise DataError(f"there is none of {', '.join(names)}: {_HOW}")
+    return files_digest(paths, folder)
 
 
 def _cache_parts(folder: Path, seed: int, shape: tuple[int, int]) -> tuple[Split, Split, Split]:

@@ -34,7 +34,15 @@ class Options:
 
     setting: str
     members: Annotated[tuple[Several, ...], Within(least=1)] = (25, 5)
-    deltas: Annotated[tuple[NotNegative, ...], Within(least=1)] = (0.0, 0.2, 0.5, 1.0, 1.5, 2.5, 5.0)
+    deltas: Annotated[tuple[NotNegative, ...], Within(least=1)] = (
+        0.0,
+        0.2,
+        0.5,
+        1.0,
+        1.5,
+        2.5,
+        5.0,
+    )
     validation: bool = True
     bandwidth: Bandwidth = SCALE
 

@@ -46,7 +46,9 @@ class Options:
     def __post_init__(self) -> None:
         low, high = self.retention
         if low >= high:
-            raise ParameterError(f"retention must be two numbers, the smaller first, got {low, high}")
+            raise ParameterError(
+                f"retention must be two numbers, the smaller first, got {low, high}"
+            )
 
 
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
