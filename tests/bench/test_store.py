@@ -1,7 +1,9 @@
 """The store: what goes in comes out, in one order, and damage is told."""
 
+import itertools
 import math
 import sqlite3
+import threading
 
 import numpy as np
 import pytest
@@ -173,3 +175,26 @@ def test_arrays_of_objects_are_refused(tmp_path):
     with pytest.raises(ParameterError, match="'bad' cannot be kept"):
         save_arrays(tmp_path / "x.npz", {"bad": np.array([object()])})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_can_be_opened_while_a_run_writes(store, experiment):
+    """Its digests are checked on one view of all rows: a change in between is no damage."""
+    stop = threading.Event()
+    cells = list(experiment.cells())
+
+    def write():
+        with Store(store.path) as own:
+            for number in itertools.count():
+                cell = cells[number % len(cells)]
+                own.save(CellResult(cell, (cell.record("q", float(number)),)))
+                if stop.wait(0.002):
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(10):
+            Store(store.path).close()
+    finally:
+        stop.set()
+        writer.join()

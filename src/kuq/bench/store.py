@@ -136,6 +136,7 @@ class Store:
             connection = sqlite3.connect(self.path, isolation_level=None, timeout=30.0)
             try:
                 connection.execute("PRAGMA foreign_keys = ON")
+                connection.execute("BEGIN")  # one view of all rows, while a run may go on writing
                 verdict = connection.execute("PRAGMA integrity_check").fetchall()
                 if verdict != [("ok",)]:
                     raise sqlite3.DatabaseError(str(verdict[0][0]))
@@ -148,6 +149,7 @@ class Store:
                         f"the kuq {about.get('kuq')} that wrote it"
                     )
                 _check_seals(connection)
+                connection.execute("COMMIT")
             except BaseException:
                 connection.close()
                 raise
