@@ -8,7 +8,7 @@ from kuq.bench import Cell, Context, Store, read_experiment, run
 from kuq.bench.procedures import example_maps
 from kuq.bench.run_folder import read_fields
 from kuq.cli import main
-from kuq.datasets import uci
+from kuq.datasets import DataError, uci
 from kuq.datasets.catalogue import source_digest
 
 OWN = """
@@ -217,3 +217,34 @@ def test_fields_of_any_name_stay_in_the_folder(tmp_path, name):
     assert file.parent == run_folder / "fields"
     found, problems = read_fields(run_folder / "fields")
     assert (set(found), problems) == ({file.stem}, ())
+
+
+@pytest.mark.parametrize(
+    ("dataset", "files"),
+    [
+        ("burgers", ["1D_Burgers_Sols_Nu0.1.hdf5", "1D_Burgers_Sols_Nu0.01.hdf5"]),
+        ("depth", ["depth_train.h5", "depth_test.h5", "apolloscape_test.h5"]),
+        ("temperature", [".zgroup", "2m_temperature/0.0"]),
+    ],
+)
+def test_the_digest_of_files_is_that_of_their_bytes(tmp_path, dataset, files):
+    found = set()
+    for change in (None, *files):
+        folder = tmp_path / str(change).replace("/", "-")
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(b"other" if name == change else b"bytes")
+        (folder / "beside.txt").write_text(str(change) if dataset != "temperature" else "")
+        found.add(source_digest(dataset, folder, {}))
+    assert len(found) == 1 + len(files)
+    assert all(len(digest) == 64 for digest in found)
+
+
+def test_data_that_are_nowhere_have_no_digest(tmp_path, monkeypatch):
+    monkeypatch.delenv("KUQ_DATA", raising=False)
+    for dataset in ("depth", "temperature"):
+        for folder in (None, tmp_path, tmp_path / "missing"):
+            with pytest.raises(DataError):
+                source_digest(dataset, folder, {})
+    address = {"store": "gs://weatherbench2/datasets/era5.zarr"}
+    assert source_digest("temperature", None, address) == ""
