@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -81,10 +82,13 @@ def run_cell(task: Task) -> CellResult:
         procedure = procedure_of(task.cell)
         arrays, predictions, trained = _predictions(procedure, task, context)
         note("evaluates", 0.0)
-        records = tuple(procedure.evaluate(task.cell, arrays, context))
-        _check(records, task.cell)
+        records = tuple(
+            _checked(r, task.cell) for r in procedure.evaluate(task.cell, arrays, context)
+        )
     except Exception:
-        records, message = (), traceback.format_exc()
+        # A name of a file that is not UTF-8 has characters that no store takes.
+        message = traceback.format_exc().encode(errors="backslashreplace").decode()
+        records = ()
     finally:
         note.remove()
     return CellResult(
@@ -125,14 +129,17 @@ def _predictions(
     return arrays, kept, trained
 
 
-def _check(records: tuple[Record, ...], cell: Cell) -> None:
-    """Records belong to the cell that gives them: what the store takes for granted."""
+def _checked(record: Any, cell: Cell) -> Record:
+    """A record of this cell with texts and floats: what the store takes for granted."""
     own = (cell.experiment, cell.dataset, cell.representation, cell.seed)
-    for record in records:
-        if not isinstance(record, Record):
-            raise TypeError(f"evaluate must give kuq.bench.Record objects, got {record!r}")
-        if (record.experiment, record.dataset, record.representation, record.seed) != own:
-            raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
+    if not isinstance(record, Record):
+        raise TypeError(f"evaluate must give kuq.bench.Record objects, got {record!r}")
+    if (record.experiment, record.dataset, record.representation, record.seed) != own:
+        raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
+    for text in (record.quantity, record.score, record.component):
+        text.encode()
+    x = None if record.x is None else float(record.x)
+    return dataclasses.replace(record, value=float(record.value), x=x)
 
 
 class _Note:

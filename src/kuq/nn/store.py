@@ -93,6 +93,6 @@ def _check_digest(data: bytes, digest: Any, version: Any, name: str) -> None:
     blank = _with_digest(data, str(digest).encode(), _ZEROS)
     if bytes_digest(blank) != digest:
         raise ParameterError(
-            f"{name!r} is damaged: its bytes do not match their digest; take a copy of it, or make "
-            "it again"
+            f"{name!r} is damaged: its bytes do not match their digest; take a copy of it, or "
+            "delete it and make it again"
         )
