@@ -4,6 +4,8 @@ KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own
 KUQ_TRIALS is the share of the long trials that run: a tenth in the suite, all by ``make trust``.
 KUQ_ORDER=7 shuffles the files, and the tests of each file, by this seed.
 KUQ_TEST_UCI names a folder with the UCI tables, which a few tests need; else they are skipped.
+KUQ_EXAMPLES=nightly gives properties many examples, other ones in every run; in the suite there
+are fewer, always the same.
 KUQ_ONE_IN=10 runs about every tenth test of each file and at least one, always the same ones.
 """
 
@@ -16,8 +18,13 @@ from collections import defaultdict
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+EXAMPLES = os.environ.get("KUQ_EXAMPLES", "suite")
+hypothesis.settings.register_profile("suite", max_examples=50, deadline=None, database=None)
+hypothesis.settings.register_profile("nightly", max_examples=500, deadline=None, print_blob=True)
+hypothesis.settings.load_profile(EXAMPLES)
 HIDDEN = tuple(filter(None, os.environ.get("KUQ_WITHOUT", "").split(",")))
 
 
@@ -59,6 +66,12 @@ def shuffle(rng, items):
     rng.shuffle(files)
     rng.shuffle(items)
     items.sort(key=lambda item: files.index(item.path))
+
+
+def pytest_runtest_setup(item):
+    """Examples that are the same in every run of the suite, and not the same for every case."""
+    if EXAMPLES == "suite" and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        hypothesis.seed(zlib.crc32(item.nodeid.encode()))(item.obj)
 
 
 @pytest.fixture(autouse=True)

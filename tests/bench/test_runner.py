@@ -218,7 +218,7 @@ def test_a_dask_cluster_gives_the_same_numbers(tmp_path):
     distributed = pytest.importorskip("distributed")
     experiment = read_experiment(write_experiment(tmp_path, raises="bb"))
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
     ) as cluster:
         summary = run([experiment], tmp_path / "dask", scheduler=cluster.scheduler_address)
     assert len(summary.failed) == 2

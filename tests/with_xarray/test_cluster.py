@@ -53,7 +53,7 @@ def test_numbers_survive_the_death_of_a_worker(tmp_path):
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs="CRITICAL",
         ) as cluster,
         distributed.Client(cluster) as client,
