@@ -58,7 +58,7 @@ test-core: $(CORE)/.core
 # Each array library without the other.
 test-alone: $(VENV)/.test
 	@KUQ_WITHOUT=jax $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/test_arrays.py -k torch
-	@KUQ_WITHOUT=torch $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) tests/test_jit.py -k "not torch"
+	@KUQ_WITHOUT=torch $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/test_jit.py -k "not torch"
 
 test-all: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH)
