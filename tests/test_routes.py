@@ -185,7 +185,7 @@ def test_the_series_is_the_kernel(reach):
     c = fourier._coefficients(omega, np.ones(1), np.full(1, count), count)[:, 0]
     r = np.linspace(0, reach, 301)
     series = (c * np.cos(np.arange(count) * omega * r[:, None])).sum(-1)
-    np.testing.assert_allclose(series, np.exp(-r * r), atol=5e-16 * (1 + reach))
+    np.testing.assert_allclose(series, np.exp(-r * r), atol=5e-15 * (1 + reach))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 14, 15, 31, 32, 33, 60])
