@@ -14,12 +14,12 @@ import random
 import shutil
 import sys
 import zlib
-from collections import defaultdict
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import hypothesis
 import pytest
+from selection import one_in, shuffle
 
 EXAMPLES = os.environ.get("KUQ_EXAMPLES", "suite")
 hypothesis.settings.register_profile("suite", max_examples=50, deadline=None, database=None)
@@ -45,27 +45,6 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item in chosen]
     if order := os.environ.get("KUQ_ORDER"):
         shuffle(random.Random(int(order)), items)
-
-
-def one_in(size, items):
-    """A part of every file. It goes by the tests' own names: new tests change no other's turn."""
-    files = defaultdict(list)
-    for item in items:
-        files[item.path].append((zlib.crc32(item.nodeid.encode()), item))
-    chosen = set()
-    for numbered in files.values():
-        _, first = min(numbered, key=lambda pair: pair[0])
-        chosen |= {first, *(item for number, item in numbered if number % size == 0)}
-    return chosen
-
-
-def shuffle(rng, items):
-    """Another order; tests of one file stay together, for the sake of what they share."""
-    items.sort(key=lambda item: item.nodeid)
-    files = sorted({item.path for item in items})
-    rng.shuffle(files)
-    rng.shuffle(items)
-    items.sort(key=lambda item: files.index(item.path))
 
 
 def pytest_runtest_setup(item):

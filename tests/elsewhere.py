@@ -5,7 +5,7 @@ things at once, so that few runs cover all. What the libraries really used is as
 table of what was covered and what failed is printed and written to build/elsewhere.md.
 
     python tests/elsewhere.py                        every run (hours on two cores: minutes each)
-    python tests/elsewhere.py --only nehalem home    these runs
+    python tests/elsewhere.py --only nehalem,home    these runs
     python tests/elsewhere.py -k mixture tests/test_*.py    a part of the suite, in every run
     python tests/elsewhere.py --list                 what would be done
 """
@@ -89,8 +89,8 @@ RUNS = (
             "PYTHONHASHSEED": "1",
         },
     ),
-    Run("python 3.12", 8, 2, python="3.12", environment={"TZ": "America/Adak"}),
-    Run("python 3.13", 9, 1, python="3.13", environment={"LANG": "C.UTF-8"}),
+    Run("python3.12", 8, 2, python="3.12", environment={"TZ": "America/Adak"}),
+    Run("python3.13", 9, 1, python="3.13", environment={"LANG": "C.UTF-8"}),
 )
 
 #: Run with the settings of a run: what the libraries make of them.
@@ -258,10 +258,13 @@ def read(report: Path) -> tuple[dict[str, int], list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--only", nargs="+", choices=[run.name for run in RUNS], metavar="RUN")
+    parser.add_argument("--only", type=lambda text: text.split(","), metavar="RUN,RUN")
     parser.add_argument("--list", action="store_true", help="say what would be done")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "elsewhere.md")
     options, arguments = parser.parse_known_args()
+    names = {run.name for run in RUNS}
+    if unknown := set(options.only or ()) - names:
+        parser.error(f"there is no run {unknown.pop()!r}; there are: {', '.join(sorted(names))}")
     flags, lines, failures = flags_of_this_processor(), [HEAD, "|" + "---|" * 12], []
     for run in RUNS:
         if options.only and run.name not in options.only:

@@ -255,9 +255,11 @@ def test_traced_draws_take_what_needs_no_values(rng):
         assert seen == [None, None, routes.SORTED]
 
 
+# JAX compiles every line for every shape, so that one dimension above the first has to do.
 @kernels
-@dimensions
-@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize(
+    ("d", "library"), [*((d, "torch") for d in (1, 2, 7)), *((d, "jax") for d in (1, 2))]
+)
 def test_other_libraries(rng, name, d, library):
     members = members_of(rng, (30, 30, 12), d)
     members[1][1] = members[0][1] + 1e-9  # one entry with close members
