@@ -62,7 +62,9 @@ def test_every_head_on_every_backbone(representation, backbone, tmp_path):
     assert np.prod(law.event_shape) == np.prod(y.shape[1:])
     # Draws stand for several evidential members; their mean is not exactly that of the law.
     if representation != "evidential":
-        np.testing.assert_allclose(law.mean().reshape(y.shape), mean, rtol=1e-6, atol=1e-9)
+        # Networks compute in single precision, relative to the size of what they add up.
+        rounding = 10 * np.finfo(np.float32).eps * np.abs(y).max()
+        np.testing.assert_allclose(law.mean().reshape(y.shape), mean, rtol=0, atol=rounding)
     model.save(tmp_path / "model.kuq")
     again = kuq.nn.Regressor.load(tmp_path / "model.kuq")
     np.testing.assert_array_equal(again.predict(x), mean)
