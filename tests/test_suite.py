@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+import elsewhere
 import pytest
 from selection import one_in, shuffle
 
@@ -153,3 +154,30 @@ def test_other_orders_keep_files_together():
         changes = sum(a.path != b.path for a, b in itertools.pairwise(items))
         assert changes == 3
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_runs_elsewhere_cover_what_they_should():
+    runs = elsewhere.RUNS
+    assert len({run.order for run in runs}) == len({run.name for run in runs}) == len(runs)
+    assert {run.workers for run in runs} == {1, 2, 4}
+    assert {run.threads for run in runs} == {1, 2}
+    assert {run.blas for run in runs} >= {"Haswell", "Zen", "Nehalem", "SkylakeX"}
+    assert {run.torch for run in runs} >= {"default", "avx2", "avx512"}
+    assert {run.without for run in runs} >= {"avx512", "avx2"}
+    assert {run.python for run in runs} >= {"3.12", "3.13"}
+    assert {name for run in runs for name in run.environment} >= {"HOME", "LANG", "TZ"}
+    here = next(run for run in runs if run.blas is None)
+    assert here.missing(set()) is None
+    wide = next(run for run in runs if run.blas == "SkylakeX")
+    assert wide.missing({"avx2"}) == "no avx512f here"
+
+
+def test_reports_of_runs_are_read(tmp_path):
+    path = tmp_path / "report.xml"
+    path.write_text(
+        '<testsuites><testsuite><testcase classname="a" name="b"/>'
+        '<testcase classname="a" name="c"><skipped/></testcase>'
+        '<testcase classname="a" name="d"><failure/></testcase>'
+        '<testcase classname="a" name="e"><error/></testcase></testsuite></testsuites>'
+    )
+    assert elsewhere.read(path) == ({"passed": 1, "skipped": 1}, ["a::d", "a::e"])
