@@ -70,12 +70,12 @@ class Run:
 
 RUNS = (
     Run("here", order=0, workers=2),
-    Run("nehalem", 1, 1, blas="Nehalem", torch="default", numba="nehalem", without="avx2"),
+    Run("nehalem", 1, 1, 2, blas="Nehalem", torch="default", numba="nehalem", without="avx2"),
     Run("haswell", 2, 4, blas="Haswell", torch="avx2", numba="haswell", without="avx512"),
-    Run("zen", 3, 2, threads=2, blas="Zen", torch="default", numba="znver1"),
+    Run("zen", 3, 2, blas="Zen", torch="default", numba="znver1"),
     Run("sandybridge", 4, 2, blas="Sandybridge", torch="avx2", numba="sandybridge"),
     Run("skylake", 5, 2, blas="SkylakeX", torch="avx512", without="avx512"),
-    Run("cooperlake", 6, 4, threads=2, blas="Cooperlake", torch="avx512"),
+    Run("cooperlake", 6, 4, blas="Cooperlake", torch="avx512"),
     Run(
         "home",
         7,
