@@ -48,10 +48,11 @@ class Run:
     order: int
     workers: int
     threads: int = 1
-    #: kernels of OpenBLAS, PyTorch and Numba; None leaves them the choice
+    #: kernels of OpenBLAS, PyTorch, Numba and JAX; None leaves them the choice
     blas: str | None = None
     torch: str | None = None
     numba: str | None = None
+    jax: str | None = None
     #: what NumPy's own loops must do without: "avx512", or "avx2" for both
     without: str | None = None
     python: str | None = None
@@ -68,12 +69,16 @@ class Run:
         return None
 
 
+OLD = {"torch": "default", "without": "avx2", "jax": "SSE4_2"}
+MIDDLE = {"torch": "avx2", "without": "avx512", "jax": "AVX2"}
 RUNS = (
     Run("here", order=0, workers=2),
-    Run("nehalem", 1, 1, 2, blas="Nehalem", torch="default", numba="nehalem", without="avx2"),
-    Run("haswell", 2, 4, blas="Haswell", torch="avx2", numba="haswell", without="avx512"),
+    Run("nehalem", 1, 1, 2, blas="Nehalem", numba="nehalem", **OLD),
+    Run(
+        "haswell", 2, 4, blas="Haswell", torch="avx2", numba="haswell", without="avx512", jax="AVX2"
+    ),
     Run("zen", 3, 2, blas="Zen", torch="default", numba="znver1"),
-    Run("sandybridge", 4, 2, blas="Sandybridge", torch="avx2", numba="sandybridge"),
+    Run("sandybridge", 4, 2, blas="Sandybridge", torch="avx2", numba="sandybridge", jax="AVX"),
     Run("skylake", 5, 2, blas="SkylakeX", torch="avx512", without="avx512"),
     Run("cooperlake", 6, 4, blas="Cooperlake", torch="avx512"),
     Run(
@@ -114,6 +119,9 @@ if has("torch"):
 if has("numba"):
     from numba.core.registry import cpu_target
     found["numba"] = cpu_target.target_context.codegen().magic_tuple()[1]
+if has("jax"):
+    limit = os.environ.get("XLA_FLAGS", "").rpartition("=")[2]
+    found["jax"] = f"at most {limit}" if limit else "all"
 print(json.dumps(found))
 """
 
@@ -178,6 +186,7 @@ def environment_of(run: Run) -> dict[str, str]:
         "OPENBLAS_CORETYPE": run.blas,
         "ATEN_CPU_CAPABILITY": run.torch,
         "NUMBA_CPU_NAME": run.numba,
+        "XLA_FLAGS": f"--xla_cpu_max_isa={run.jax}" if run.jax else None,
         "NPY_DISABLE_CPU_FEATURES": numpy_features(run.without) if run.without else None,
     }
     settings |= {name: value for name, value in named.items() if value}
@@ -205,6 +214,7 @@ class Outcome:
             said.get("numpy", ""),
             said.get("torch", "none"),
             said.get("numba", "none"),
+            said.get("jax", "none"),
             f"seed {self.run.order}, {self.run.workers} workers",
             f"{said.get('home')}, {said.get('encoding')}, {said.get('zone')}",
             str(self.counts.get("passed", 0)),
@@ -216,8 +226,8 @@ class Outcome:
 
 
 HEAD = (
-    "| run | Python | BLAS and threads | NumPy | PyTorch | Numba | order | home, encoding, zone "
-    "| passed | skipped | failed | minutes |"
+    "| run | Python | BLAS and threads | NumPy | PyTorch | Numba | JAX | order "
+    "| home, encoding, zone | passed | skipped | failed | minutes |"
 )
 
 
@@ -265,15 +275,15 @@ def main() -> int:
     names = {run.name for run in RUNS}
     if unknown := set(options.only or ()) - names:
         parser.error(f"there is no run {unknown.pop()!r}; there are: {', '.join(sorted(names))}")
-    flags, lines, failures = flags_of_this_processor(), [HEAD, "|" + "---|" * 12], []
+    flags, lines, failures = flags_of_this_processor(), [HEAD, "|" + "---|" * 13], []
     for run in RUNS:
         if options.only and run.name not in options.only:
             continue
         missing = run.missing(flags)
         if missing is not None:
-            lines.append(f"| {run.name} | not run: {missing} |" + " |" * 10)
+            lines.append(f"| {run.name} | not run: {missing} |" + " |" * 11)
         elif options.list:
-            lines.append(f"| {run.name} | {run} |" + " |" * 10)
+            lines.append(f"| {run.name} | {run} |" + " |" * 11)
         else:
             print(f"== {run.name}", flush=True)
             outcome = done(run, arguments)
