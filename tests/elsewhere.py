@@ -74,9 +74,7 @@ MIDDLE = {"torch": "avx2", "without": "avx512", "jax": "AVX2"}
 RUNS = (
     Run("here", order=0, workers=2),
     Run("nehalem", 1, 1, 2, blas="Nehalem", numba="nehalem", **OLD),
-    Run(
-        "haswell", 2, 4, blas="Haswell", torch="avx2", numba="haswell", without="avx512", jax="AVX2"
-    ),
+    Run("haswell", 2, 4, blas="Haswell", numba="haswell", **MIDDLE),
     Run("zen", 3, 2, blas="Zen", torch="default", numba="znver1"),
     Run("sandybridge", 4, 2, blas="Sandybridge", torch="avx2", numba="sandybridge", jax="AVX"),
     Run("skylake", 5, 2, blas="SkylakeX", torch="avx512", without="avx512"),
