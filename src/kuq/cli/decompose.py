@@ -120,6 +120,7 @@ def _summary(result: DecomposedFile) -> str:
     lines = [
         f"{result.source.name}: {result.description}",
         f"score: {u.score!r} ({u.units}; {u.method})",
+        *(f"note: {note}" for note in result.notes),
         "",
         summary_table(u),
         "",
