@@ -50,7 +50,7 @@ TABLES = {
     "member and model": ("member_0,model_0,member_1\n0,5,1\n", ["'member_0'", "'model_0'"]),
     "twice": ("mean_0,mean_0,std_0,mean_1,std_1\n0,5,1,2,1\n", ["'mean_0' appears twice"]),
     "std and var": ("mean_0,std_0,var_0,mean_1,std_1,var_1\n0,1,9,2,1,9\n", ["scale", "variance"]),
-    "points and std": ("member_0,std_0,member_1,std_1\n0,1,2,1\n", ["standard deviation"]),
+    "points and std": ("member_0,std_0,member_1,std_1\n0,1,2,1\n", ["'member_0'", "'std_0'"]),
     "points and means": (
         "mean_0,std_0,mean_1,std_1,prediction_0,prediction_1\n0,1,2,1,3,4\n",
         ["points", "loc"],

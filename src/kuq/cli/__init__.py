@@ -69,6 +69,8 @@ def _run(options: argparse.Namespace) -> int:
         return 130
     except (kuq.KuqError, OSError) as error:
         return _failed(options, str(error), 2)
+    except MemoryError as error:
+        return _failed(options, f"there is not enough memory for this: {error}", 2)
     except Exception as error:
         hint = "" if options.debug else " (kuq --debug … shows where)"
         return _failed(options, f"internal error: {type(error).__name__}: {error}{hint}", 1)

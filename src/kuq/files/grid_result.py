@@ -91,7 +91,7 @@ def _readable(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "M":
         whole_days = bool(np.all(values == values.astype("datetime64[D]")))
         return np.datetime_as_string(values, unit="D" if whole_days else "m")
-    return values.astype(str)
+    return values.astype(object).astype(str)
 
 
 def _label(value: Any) -> str:

@@ -66,9 +66,12 @@ class Names:
         return {role: name for role, name in vars(self).items() if name is not None}
 
 
-def find_law(available: Iterable[str], names: Names) -> tuple[str, dict[str, str]]:
+def find_law(
+    available: Iterable[str], names: Names, shown: Iterable[str] | None = None
+) -> tuple[str, dict[str, str]]:
     """The law that a file holds, and its parameters: role to name.
 
+    An error shows ``shown``, by default what is available.
     Where names leave a choice (``mean`` and ``mu``, ``std`` and ``variance``, draws beside means
     and standard deviations), it is refused: what is not used would be dropped without a word.
     """
@@ -84,7 +87,7 @@ def find_law(available: Iterable[str], names: Names) -> tuple[str, dict[str, str
     ]
     if not complete:
         raise ParameterError(
-            f"no prediction was found among {listed(available) or 'nothing'}; expected {LAYOUT}; "
+            f"no prediction was found among {listed(shown or available) or 'nothing'}; expected {LAYOUT}; "
             "other names can be given with --loc and --scale, --samples or --points"
         )
     law = complete[0]

@@ -183,8 +183,12 @@ class _Evidential(_TableLayout):
         return _stored("evidential", arrays, table, table, nan_policy)
 
 
-# Wide tables: role -> {(member, draw): column}.
-
+#: Roles that no law uses beside each other in numbered columns.
+_EITHER = (
+    *(("scale", "variance"), ("samples", "points"), ("mixture", "loc"), ("mixture", "scale")),
+    *((one, other) for one in ("samples", "points") for other in ("loc", "scale", "variance")),
+)
+#: Role -> {(member, draw): column}.
 _Wide = dict[str, dict[tuple[int, int | None], str]]
 
 
@@ -219,21 +223,19 @@ def _wide_columns(columns: list[str]) -> _Wide:
 
 
 def _wide_layout(wide: _Wide) -> _WideTable:
-    law, roles = find_law(wide, Names())
-    if law in ("evidential", "mixture"):
-        raise ParameterError(
-            f"numbered columns hold one number per member; {law} predictions are read from .npz"
-            + (" or from the columns loc, nu, alpha, beta" if law == "evidential" else "")
-        )
-    unused = [role for role in wide if role not in roles.values()]
-    for role in unused:
-        if role in ("loc", "scale", "variance", "samples", "points", "df", "mixture"):
-            first = next(iter(wide[role].values()))
-            used = next(iter(wide[roles[next(iter(roles))]].values()))
+    first = {role: next(iter(places.values())) for role, places in wide.items()}
+    for one, other in _EITHER:
+        if one in wide and other in wide:
             raise ParameterError(
-                f"the column {first!r} beside {used!r} is not used by {law} predictions; "
-                "remove or rename it and those like it"
+                f"the columns {first[one]!r} ({one}) and {first[other]!r} ({other}) may each be "
+                "meant; remove or rename one and those like it"
             )
+    law, roles = find_law(wide, Names(), first.values())
+    if law == "evidential":
+        raise ParameterError(
+            "evidential predictions have no members: they stand in the columns loc, nu, alpha and "
+            f"beta, not in {first['nu']!r}"
+        )
     columns = {role: wide[name] for role, name in roles.items()}
     for column in columns["scale"].values() if law == "student" else ():
         name, _, _ = _numbered(column) or (column, 0, None)
