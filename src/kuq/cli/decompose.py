@@ -29,8 +29,9 @@ layout:
                   last; loc, nu, alpha, beta without members (deep evidential regression)
   .csv .parquet   a row per input with the columns mean_0, std_0, mean_1, std_1, ..., or
                   sample_0_0, sample_0_1, ... (member, draw), or member_0, member_1, ... (points),
-                  or loc, nu, alpha, beta; or a row per input and member with the columns member,
-                  [sample], mean and std or value, and others that tell the inputs apart
+                  and weight_0, weight_1, ... of members; or loc, nu, alpha, beta; or a row per
+                  input and member with the columns member, [sample], mean and std or value,
+                  [weight], and others that tell the inputs apart
   .nc .zarr       variables with a dimension member (realization, number, ensemble) and, for draws,
                   sample; may be larger than memory
 """

@@ -130,9 +130,9 @@ def _large_sizes(extra: bytes, size: int, packed: int) -> tuple[int, int]:
     while len(extra) >= 4:
         kind, length = struct.unpack("<HH", extra[:4])
         if kind == 1:
-            numbers = list(struct.unpack(f"<{length // 8}Q", extra[4 : 4 + length // 8 * 8]))
-            size = numbers.pop(0) if size == 0xFFFFFFFF else size
-            packed = numbers.pop(0) if packed == 0xFFFFFFFF and numbers else packed
+            numbers = iter(struct.unpack(f"<{length // 8}Q", extra[4 : 4 + length // 8 * 8]))
+            size = next(numbers, size) if size == 0xFFFFFFFF else size
+            packed = next(numbers, packed) if packed == 0xFFFFFFFF else packed
             break
         extra = extra[4 + length :]
     return size, packed

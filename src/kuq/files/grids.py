@@ -172,18 +172,21 @@ def prediction_in(
         as_doubles(name, np.empty(0, variable.dtype))
         if variable.size == 0:
             raise ShapeError(f"{name!r} is empty, with the dimensions {dict(variable.sizes)}")
-    one = law in ("samples", "points")
-    data: Any = found[law] if one else xr.Dataset(found, attrs=dataset.attrs)
+    with reading(grid.path):  # coordinates are
+        one = law in ("samples", "points")
+        data: Any = found[law] if one else xr.Dataset(found, attrs=dataset.attrs)
+        for coordinate in data.coords.values():
+            check_memory(grid.path, coordinate.nbytes, "leave out large coordinates")
+            coordinate.variable.load()
+    nameless = [name for name in (*data.dims, *data.coords) if not isinstance(name, str)]
+    if nameless:
+        raise ParameterError(f"{grid.path} has a dimension {nameless[0]!r}; names are text")
     taken = [part for part in PARTS if part in data.coords or part in data.dims]
     if taken:
         raise ParameterError(
             f"{grid.path} has a coordinate or dimension {taken[0]!r}, as the result is called; "
             "rename it"
         )
-    with reading(grid.path):
-        for coordinate in data.coords.values():
-            check_memory(grid.path, coordinate.nbytes, "leave out large coordinates")
-            coordinate.variable.load()
     return data, weights, is_variance("scale", roles.get("scale", "")), used
 
 

@@ -87,8 +87,8 @@ def find_law(
     ]
     if not complete:
         raise ParameterError(
-            f"no prediction was found among {listed(shown or available) or 'nothing'}; expected {LAYOUT}; "
-            "other names can be given with --loc and --scale, --samples or --points"
+            f"no prediction was found among {listed(shown or available) or 'nothing'}; expected "
+            f"{LAYOUT}; other names can be given with --loc and --scale, --samples or --points"
         )
     law = complete[0]
     if not explicit:
@@ -164,8 +164,9 @@ def _check_spread(
             if name not in roles.values() and is_spread(name):
                 points = roles["points"]
                 raise ParameterError(
-                    f"{name!r} beside {points!r} may be a standard deviation; say what is meant: "
-                    f"--loc {points} --scale {name}, or --points {points}"
+                    f"{name!r} beside {points!r} says how far predictions spread and would be left "
+                    f"out; if it is a standard deviation, say --loc {points} --scale {name}; if "
+                    f"these are point predictions, say --points {points}"
                 )
     if law == "student" and "scale" not in explicit:
         check_student_scale(roles["scale"], roles["scale"])
