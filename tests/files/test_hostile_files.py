@@ -600,3 +600,47 @@ def test_memory_that_runs_out_is_said_in_one_line(folder, capsys, monkeypatch):
     np.savez("p.npz", predictions=LOC)
     monkeypatch.setattr(decompose, "decompose_stored", greedy)
     refused(folder, capsys, "p.npz", "memory")
+
+
+@pytest.mark.parametrize("where", ["t2m", "x"])
+@pytest.mark.parametrize("value", [np.True_, np.bytes_(b"\xff\xfe"), 1 + 2j])
+def test_attributes_that_cannot_be_written_are_left_out(where, value, folder, capsys):
+    grid(x=np.arange(4)).to_netcdf("p.nc", engine="h5netcdf")
+    with h5py.File("p.nc", "a") as file:
+        file[where].attrs["units"] = value
+        file[where].attrs["long_name"] = "kept"
+    assert main(["decompose", "p.nc"]) == 0
+    with xr.open_dataset("p-uncertainty.nc", engine="h5netcdf") as written:
+        assert "units" not in written["x"].attrs
+        if where == "x":
+            assert written["x"].attrs["long_name"] == "kept"
+
+
+@pytest.mark.parametrize("kind", [h5py.vlen_dtype("f8"), np.dtype([("a", "f8")])])
+def test_coordinates_that_cannot_be_written_are_told(kind, folder, capsys):
+    grid(x=np.arange(4)).to_netcdf("p.nc", engine="h5netcdf")
+    with h5py.File("p.nc", "a") as file:
+        aux = file.create_dataset("aux", (4,), kind)
+        aux.dims[0].attach_scale(file["x"])
+        file["t2m"].attrs["coordinates"] = "aux"
+    assert main(["decompose", "p.nc"]) == 0
+    assert "note: the coordinate 'aux'" in capsys.readouterr().out
+
+
+def test_names_do_not_reach_the_terminal_as_they_are(folder, capsys):
+    """Sequences that clear the screen or set its title are shown, not obeyed."""
+    hostile = "\x1b[2J\x1b]0;title\x07"
+    xr.Dataset({"t2m": (("member", f"x{hostile}"), LOC)}).to_netcdf("p.nc", engine="h5netcdf")
+    assert main(["decompose", "p.nc"]) == 0
+    assert main(["decompose", "p.nc", "--event", hostile]) == 2
+    (folder / "p.zarr" / hostile.replace("/", "")).mkdir(parents=True)
+    (folder / "p.zarr" / hostile.replace("/", "") / ".zarray").write_text("{")
+    assert main(["decompose", "p.zarr"]) == 2
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+
+
+def test_long_names_take_no_time(folder, capsys):
+    names = [f"member_0_{'a' * 100_000}!", "member_0", "member_1"]
+    (folder / "p.csv").write_text(",".join(names) + "\n1,2,3\n")
+    assert main(["decompose", "p.csv"]) == 0

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import kuq
 from kuq.cli import data, decompose, demo, kernels, report, run
+from kuq.cli.arguments import printable
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
 COMMANDS: dict[str, ModuleType] = {
@@ -80,5 +81,5 @@ def _run(options: argparse.Namespace) -> int:
 def _failed(options: argparse.Namespace, message: str, code: int) -> int:
     if options.debug:
         traceback.print_exc()
-    print(f"kuq: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"kuq: error: {printable(' '.join(message.split()))}", file=sys.stderr)
     return code

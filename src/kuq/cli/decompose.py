@@ -8,7 +8,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kuq.cli.arguments import Commands, OutputPath, add_command, natural_number, score
+from kuq.cli.arguments import (
+    Commands,
+    OutputPath,
+    add_command,
+    natural_number,
+    printable,
+    score,
+)
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     progress.end()
-    print(_summary(result))
+    print(printable(_summary(result)))
     if options.report is not None:
         from kuq.files.atomic import write_text
         from kuq.reports.decomposition import decomposition_report

@@ -12,7 +12,7 @@ import numpy as np
 
 from kuq.distributions.base import Prediction
 from kuq.files.decompose import PARTS, DecomposedFile, Layout
-from kuq.files.grids import opened, prediction_in, reading
+from kuq.files.grid_source import opened, prediction_in, reading
 from kuq.files.roles import as_doubles, as_scale
 from kuq.result import Uncertainty
 
@@ -126,7 +126,8 @@ class _Some:
         operand = self.call.operands[0]
         core = operand.core
         with opened(self.path) as grid:
-            data, _, squared, _ = prediction_in(grid, self.layout)
+            found = prediction_in(grid, self.layout)
+            data = found.data
             if self.first is not None:
                 data = data.isel({self.first: places * self.step})
             variables = {
@@ -150,7 +151,9 @@ class _Some:
                 part = part.expand_dims(missing).transpose(*order, *dims)
                 with reading(self.path):
                     values = as_doubles(name, part.values)
-                arrays.append(as_scale(name, values) if squared and name == "scale" else values)
+                arrays.append(
+                    as_scale(name, values) if found.squared and name == "scale" else values
+                )
         shapes = [a.shape[: len(order)] for a in arrays]
         block = Block(operand.layout, tuple(operand.variables), core)
         return block.prediction(tuple(arrays), np.broadcast_shapes(*shapes))[0]

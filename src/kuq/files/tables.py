@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,8 @@ from kuq.files.stored import StoredPrediction
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Longer names are no numbered ones; matching takes the square of their length.
+_LONGEST_NAME = 200
 _NUMBERED = re.compile(
     r"^(?:(?:member|model)[_.\- ]?(?P<before>[0-9]{1,9})[_.\- ](?P<named>[a-z0-9_]*[a-z]\w*)"
     r"|(?P<name>[a-z]\w*?)[_.\- ]?(?P<member>[0-9]{1,9})(?:[_.\- ](?P<draw>[0-9]{1,9}))?)$",
@@ -194,7 +197,7 @@ _Wide = dict[str, dict[tuple[int, int | None], str]]
 
 def _numbered(column: str) -> tuple[str, int, int | None] | None:
     """The name in a numbered column, the member, and the draw if it has one."""
-    match = _NUMBERED.match(column)
+    match = _NUMBERED.match(column) if len(column) < _LONGEST_NAME else None
     if match is None:
         return None
     draw = None if match["draw"] is None else int(match["draw"])
@@ -262,9 +265,9 @@ def _check_places(law: str, columns: _Wide) -> None:
     if len(set(map(frozenset, members.values()))) > 1:
         counts = ", ".join(f"{len(found)} of {role}" for role, found in members.items())
         raise ShapeError(f"every member needs all of its columns, got {counts}")
-    counted = {m: sum(m == member for member, _ in drawn) for m in members.get("samples", ())}
+    counted = Counter(member for member, _ in drawn)
     if len(set(counted.values())) > 1:
-        raise ShapeError(f"every member needs the same number of draws, got {counted}")
+        raise ShapeError(f"every member needs the same number of draws, got {dict(counted)}")
 
 
 @final
