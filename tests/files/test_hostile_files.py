@@ -318,6 +318,28 @@ def unstored(path):
             data.dims[place].attach_scale(scale)
 
 
+def one_huge_chunk(path):
+    """A few bytes that become gigabytes as soon as one of them is read."""
+    with h5py.File(path, "w") as file:
+        shape = {"maxshape": (3, None), "chunks": (3, 2**26), "compression": "gzip"}
+        file.create_dataset("t2m", (3, 4), "f8", **shape)
+
+
+def many_rows(path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2**22, np.int32)), pa.array([1.0]))
+    table = pa.table({f"member_{m}": values for m in range(40)})
+    pq.write_table(table, path)
+
+
+def test_rows_that_a_table_does_not_hold(folder, capsys):
+    many_rows(folder / "p.parquet")
+    assert (folder / "p.parquet").stat().st_size < 2**20
+    refused(folder, capsys, "p.parquet", "claim")
+
+
 def without_names(path):
     with h5py.File(path, "w") as file:
         file["t2m"] = LOC
@@ -365,6 +387,7 @@ FILES = {
     "virtual dataset": (virtual_dataset, "another file"),
     "dangling soft link": (dangling, "cannot be read|no prediction"),
     "unstored terabytes": (unstored, "claim"),
+    "one huge chunk": (one_huge_chunk, "claim"),
     "no names of dimensions": (without_names, "member"),
     "strings": (strings, "real numbers|cannot be read"),
     "ragged": (ragged, "real numbers|cannot be read"),
@@ -540,6 +563,7 @@ STORES = {
     "terabytes of version 2": (changed_2(shape=[3, 2**45]), "claim"),
     "a shape of words": (changed(shape="34"), "shape"),
     "no chunks": (changed_2(chunks=[0, 4]), "chunks"),
+    "one huge chunk": (changed_2(chunks=[3, 2**28]), "claim"),
     "links": (linked, "link"),
     "pipes": (piped, "link or device"),
     "deep": (deep, "damaged"),
@@ -548,22 +572,21 @@ STORES = {
 }
 
 
-@pytest.fixture
-def unguarded(monkeypatch):
-    """The guard of numcodecs, which newer versions have, switched off."""
-    pickles = pytest.importorskip("numcodecs.pickles")
-    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
-
-
+@pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize("name", STORES)
-def test_stores(name, folder, capsys, unguarded):
+def test_stores(name, guarded, folder, capsys, monkeypatch):
+    """Whether the guard of numcodecs stands or not, kuq's own comes first."""
+    pickles = pytest.importorskip("numcodecs.pickles")
+    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", not guarded, raising=False)
     make, words = STORES[name]
     make(folder / "p.zarr")
     refused(folder, capsys, "p.zarr", words)
 
 
-def test_the_pickles_are_live(folder, unguarded):
-    """Without kuq's own check these stores do execute code: the trials above try something."""
+def test_the_pickles_are_live(folder, monkeypatch):
+    """Without any check these stores do execute code: the trials above try something."""
+    pickles = pytest.importorskip("numcodecs.pickles")
+    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     text_that_unpickles(folder / "p.zarr")
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever it makes is no coordinate
         xr.open_zarr("p.zarr", consolidated=False, chunks=None).load()

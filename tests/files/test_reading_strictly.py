@@ -419,6 +419,29 @@ def test_missing_chunks_are_told(version, folder, capsys):
     assert words.replace("'", "&#x27;") in (folder / "r.html").read_text()
 
 
+def test_missing_chunks_inside_of_shards_are_told(folder, capsys):
+    xr = pytest.importorskip("xarray")
+    values = np.random.default_rng(0).normal(size=(3, 10)) + 5
+    values[:, 4:6] = 0.0  # a chunk of nothing but the fill value is not stored
+    data = xr.Dataset({"t2m": (("member", "x"), values)})
+    shards = {"chunks": (3, 2), "shards": (3, 4), "fill_value": 0.0, "_FillValue": None}
+    data.to_zarr("p.zarr", encoding={"t2m": shards}, zarr_format=3, consolidated=False)
+    assert main(["decompose", "p.zarr"]) == 0
+    assert "note: 1 of 5 chunks of 't2m'" in capsys.readouterr().out
+    (folder / "p.zarr" / "t2m" / "c" / "0" / "0").unlink()
+    assert main(["decompose", "p.zarr"]) == 0
+    assert "note: 3 of 5 chunks of 't2m'" in capsys.readouterr().out
+
+
+def test_attributes_are_not_taken_for_arrays(folder):
+    xr = pytest.importorskip("xarray")
+    for version in (2, 3):
+        data = xr.Dataset({"t2m": (("member", "x"), LOC, {"shape": "round", "dtype": "|O"})})
+        data.attrs = {"shape": [1, 2], "metadata": {"a": {"shape": "x"}}, "codecs": ["pickle"]}
+        data.to_zarr(f"p{version}.zarr", zarr_format=version, consolidated=False)
+        assert main(["decompose", f"p{version}.zarr"]) == 0
+
+
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 @pytest.mark.parametrize("kind", ["scalar", "index", "dimension"])
 def test_names_of_the_result_are_taken(kind, suffix, folder, capsys):

@@ -37,7 +37,7 @@ def check_hdf5(path: Path) -> list[str]:
                     waiting.append((f"{shown}/", inside))
                 elif isinstance(inside, h5py.h5d.DatasetID):
                     _check_storage(path, shown, inside)
-                    size = math.prod(inside.shape or ()) * inside.get_type().get_size()
+                    size = _claimed(inside)
                     claimed, stored = claimed + size, stored + inside.get_storage_size()
                     if len(inside.shape or ()) == 1:  # coordinates are read as a whole
                         check_memory(path, size)
@@ -63,6 +63,17 @@ def _own_names(path: Path, place: str, group: Any) -> list[bytes]:
                 "is not followed; put everything into one file"
             )
     return names
+
+
+def _claimed(dataset: Any) -> int:
+    """The bytes of a dataset, or of one chunk of it if that is more: it is read as a whole."""
+    import h5py
+
+    shape, settings = dataset.shape or (), dataset.get_create_plist()
+    values = math.prod(shape)
+    if settings.get_layout() == h5py.h5d.CHUNKED:
+        values = max(values, math.prod(settings.get_chunk()))
+    return values * int(dataset.get_type().get_size())
 
 
 def _check_storage(path: Path, name: str, dataset: Any) -> None:

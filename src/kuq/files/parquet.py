@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kuq.errors import ParameterError
-from kuq.files.claims import check_memory
+from kuq.files.claims import check_memory, check_stored
 from kuq.files.csv_text import MOST_COLUMNS
 
 if TYPE_CHECKING:
@@ -59,4 +59,5 @@ def _check_claims(path: Path, rows: int, columns: int) -> None:
             f"{path} has {columns} columns, more than the {MOST_COLUMNS} that are read; use rows "
             "for inputs and members, or .npz"
         )
+    check_stored(path, 8 * rows * columns, path.stat().st_size)
     check_memory(path, 8 * rows * columns)

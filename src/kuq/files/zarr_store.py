@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kuq.errors import ParameterError
 from kuq.files.claims import check_memory, check_stored
 
@@ -60,10 +62,12 @@ def check_store(path: Path) -> dict[str, StoredArray]:
     folders: dict[Path, Mapping[str, Any]] = {}
     claimed = 0
     for file, content in described.items():
-        sizes = [_check_array(path, file, one) for one in _arrays_in(content)]
-        if file.name in (".zarray", "zarr.json") and "shape" in content:
+        sizes = [_check_array(path, file, one) for one in _arrays_in(file.name, content)]
+        if _is_array(file.name, content):
             folders[file.parent] = content
-            claimed += sizes[0]
+            chunk, itemsize = math.prod(_chunk_shape(path, content)), sizes[0]
+            check_memory(path, chunk * itemsize, "a chunk is read as a whole; make them smaller")
+            claimed += itemsize * max(chunk, math.prod(content["shape"]))
     check_stored(path, claimed, sum(files.values()))
     found = _chunks_found(folders, files)
     return {
@@ -106,21 +110,24 @@ def _metadata(path: Path, file: Path, size: int) -> dict[str, Any]:
     return content
 
 
-def _arrays_in(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _is_array(name: str, content: Mapping[str, Any]) -> bool:
+    return name == ".zarray" or (name == "zarr.json" and content.get("node_type") != "group")
+
+
+def _arrays_in(name: str, content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Every description of an array in a file of metadata, consolidated ones too."""
-    if "shape" in content or content.get("node_type") == "array":
+    if _is_array(name, content):
         yield content
-    inside = content.get("consolidated_metadata")
-    inner = [content.get("metadata"), inside.get("metadata") if isinstance(inside, dict) else None]
-    for one in inner:
-        if isinstance(one, dict):
-            for value in one.values():
-                if isinstance(value, dict):
-                    yield from _arrays_in(value)
+    inside = content.get("consolidated_metadata") if name == "zarr.json" else content
+    inner = inside.get("metadata") if isinstance(inside, dict) else None
+    if name in ("zarr.json", ".zmetadata") and isinstance(inner, dict):
+        for key, value in inner.items():
+            if isinstance(value, dict) and not key.endswith((".zattrs", ".zgroup")):
+                yield from _arrays_in("zarr.json" if name == "zarr.json" else ".zarray", value)
 
 
 def _check_array(path: Path, file: Path, array: Mapping[str, Any]) -> int:
-    """Refuse what is not plain; else the bytes that an array claims to hold."""
+    """Refuse what is not plain; else the bytes of one entry of an array, at least."""
     where = f"{path} cannot be read as a grid: {file.relative_to(path)}"
     shape = array.get("shape")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -132,7 +139,7 @@ def _check_array(path: Path, file: Path, array: Mapping[str, Any]) -> int:
             raise ParameterError(f"{where} has storage transformers, which are not read")
     else:
         size = _check_version_2(where, array)
-    return math.prod(shape) * size
+    return size
 
 
 def _check_version_2(where: str, array: Mapping[str, Any]) -> int:
@@ -205,37 +212,79 @@ def _check_codec(where: str, codec: Any, key: str, known: set[str]) -> None:
 
 def _chunks_found(
     folders: Mapping[Path, Mapping[str, Any]], files: Mapping[Path, int]
-) -> dict[Path, set[tuple[int, ...]]]:
-    """The places of the chunks that are there, for every array."""
-    found: dict[Path, set[tuple[int, ...]]] = {folder: set() for folder in folders}
+) -> dict[Path, dict[tuple[int, ...], Path]]:
+    """The chunks that are there by their places, for every array."""
+    found: dict[Path, dict[tuple[int, ...], Path]] = {folder: {} for folder in folders}
     for file in files:
         folder = next((parent for parent in file.parents if parent in found), None)
         if folder is not None and file.name not in _METADATA:
             key = re.split("[./]", file.relative_to(folder).as_posix())
             numbers = key[1:] if key[0] == "c" else key
             if all(number.isdecimal() and len(number) < 19 for number in numbers):
-                found[folder].add(tuple(map(int, numbers)))
+                found[folder][tuple(map(int, numbers))] = file
     return found
 
 
-def _stored_array(path: Path, array: Mapping[str, Any], found: set[tuple[int, ...]]) -> StoredArray:
-    """How many of its chunks an array has; what is inside of shards is not looked at."""
+def _chunk_shape(path: Path, array: Mapping[str, Any]) -> list[int]:
     grid = array.get("chunk_grid")
     settings = grid.get("configuration") if isinstance(grid, dict) else None
     lengths = settings.get("chunk_shape") if isinstance(settings, dict) else array.get("chunks")
-    shape = array["shape"]
+    return _lengths(path, lengths, len(array["shape"]))
+
+
+def _lengths(path: Path, lengths: Any, ndim: int) -> list[int]:
     if (
         not isinstance(lengths, list)
-        or len(lengths) != len(shape)
+        or len(lengths) != ndim
         or not all(type(n) is int and n > 0 for n in lengths)
     ):
         raise ParameterError(f"{path} cannot be read as a grid: it has chunks of {lengths!r:.80}")
-    check_memory(path, math.prod(lengths))
-    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
+    return lengths
+
+
+def _stored_array(
+    path: Path, array: Mapping[str, Any], found: Mapping[tuple[int, ...], Path]
+) -> StoredArray:
+    """How many of its chunks an array has, also of those inside of shards."""
+    shape, lengths, fill = array["shape"], _chunk_shape(path, array), array.get("fill_value")
     if not shape:  # its only chunk is called "0" or "c"
-        return StoredArray(1, min(1, len(found)), array.get("fill_value"))
-    there = sum(
-        len(place) == len(counts) and all(p < n for p, n in zip(place, counts, strict=True))
-        for place in found
-    )
-    return StoredArray(math.prod(counts), there, array.get("fill_value"))
+        return StoredArray(1, min(1, len(found)), fill)
+    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
+    there = {
+        place: file
+        for place, file in found.items()
+        if len(place) == len(counts) and all(p < n for p, n in zip(place, counts, strict=True))
+    }
+    codec = (array.get("codecs") or [None])[0]
+    if not isinstance(codec, dict) or codec.get("name") != "sharding_indexed":
+        return StoredArray(math.prod(counts), len(there), fill)
+    settings = codec.get("configuration") or {}
+    inner = _lengths(path, settings.get("chunk_shape"), len(shape))
+    whole = math.prod(-(-n // length) for n, length in zip(shape, inner, strict=True))
+    per_shard = [outer // length for outer, length in zip(lengths, inner, strict=True)]
+    count = 0
+    for place, file in there.items():
+        index = _shard_index(path, file, settings, per_shard)
+        inside = tuple(
+            slice(-(-(n - p * outer) // length))
+            for n, p, outer, length in zip(shape, place, lengths, inner, strict=True)
+        )
+        count += int(index[inside].sum())
+    return StoredArray(whole, count, fill)
+
+
+def _shard_index(
+    path: Path, file: Path, settings: Mapping[str, Any], per_shard: list[int]
+) -> np.ndarray:
+    """Which chunks a shard holds: its index has an offset and a length for each, or all ones."""
+    check_memory(path, 16 * math.prod(per_shard), "a shard has too many chunks")
+    size = 16 * math.prod(per_shard)
+    behind = 4 if len(settings.get("index_codecs") or []) > 1 else 0  # a checksum
+    with file.open("rb") as shard:
+        if settings.get("index_location", "end") == "end":
+            shard.seek(max(0, file.stat().st_size - size - behind))
+        data = shard.read(size)
+    if len(data) < size:
+        raise ParameterError(f"{path} cannot be read as a grid: {file.name} has no whole index")
+    entries = np.frombuffer(data, "<u8").reshape(*per_shard, 2)
+    return np.asarray(np.any(entries != np.iinfo(np.uint64).max, axis=-1))
