@@ -318,6 +318,14 @@ def unstored(path):
             data.dims[place].attach_scale(scale)
 
 
+def overfull(path):
+    """1 GiB in the place of 96 bytes."""
+    encoding = {"t2m": {"zlib": True, "chunksizes": (3, 4)}}
+    grid().to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    with h5py.File(path, "a") as file:
+        file["t2m"].id.write_direct_chunk((0, 0), gigabyte())
+
+
 def one_huge_chunk(path):
     """A few bytes that become gigabytes as soon as one of them is read."""
     with h5py.File(path, "w") as file:
@@ -388,6 +396,7 @@ FILES = {
     "dangling soft link": (dangling, "cannot be read|no prediction"),
     "unstored terabytes": (unstored, "claim"),
     "one huge chunk": (one_huge_chunk, "claim"),
+    "an overfull chunk": (overfull, "stores"),
     "no names of dimensions": (without_names, "member"),
     "strings": (strings, "real numbers|cannot be read"),
     "ragged": (ragged, "real numbers|cannot be read"),
@@ -510,6 +519,20 @@ def changed_2(**values):
     return make
 
 
+def overfull_chunk(path):
+    """1 GiB in the place of 96 bytes."""
+    grid().to_zarr(path, zarr_format=2, consolidated=False)
+    about = json.loads((path / "t2m" / ".zarray").read_text())
+    about["compressor"] = {"id": "zlib", "level": 9}
+    (path / "t2m" / ".zarray").write_text(json.dumps(about))
+    (path / "t2m" / "0.0").write_bytes(gigabyte())
+
+
+def gigabyte():
+    packer = zlib.compressobj(9)
+    return b"".join([packer.compress(bytes(2**24)) for _ in range(64)] + [packer.flush()])
+
+
 def linked(path):
     grid().to_zarr(path, zarr_format=3, consolidated=False)
     chunk = path / "t2m" / "c" / "0" / "0"
@@ -564,6 +587,7 @@ STORES = {
     "a shape of words": (changed(shape="34"), "shape"),
     "no chunks": (changed_2(chunks=[0, 4]), "chunks"),
     "one huge chunk": (changed_2(chunks=[3, 2**28]), "claim"),
+    "an overfull chunk": (overfull_chunk, "stores"),
     "links": (linked, "link"),
     "pipes": (piped, "link or device"),
     "deep": (deep, "damaged"),

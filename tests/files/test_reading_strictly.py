@@ -68,6 +68,7 @@ TABLES = {
         "model,prediction,uncertainty\na,1,.5\nb,2,.5\n",
         ["'uncertainty'", "--scale"],
     ),
+    "value and std": ("member,value,std\n0,1,1\n1,2,1\n", ["'std'", "--scale std"]),
     "two keys of members": (
         "x,model,member,mean,std\n0,a,0,1,1\n0,a,1,2,1\n0,b,0,3,1\n0,b,1,4,1\n",
         ["'model'", "'member'", "--member"],
@@ -174,6 +175,11 @@ def test_a_spread_that_is_named_is_used(folder):
     np.testing.assert_allclose(u.aleatoric, [(0.25 + 0.49) / 2], rtol=1e-14)
 
 
+def test_given_names_are_for_tables_with_members(folder, capsys):
+    (folder / "p.csv").write_text("mean_0,std_0,mean_1,std_1\n0,1,2,1\n")
+    refused(capsys, "p.csv", "--loc", "--member", options=["--loc", "mean_0"])
+
+
 def test_names_that_are_given_settle_what_is_open(folder):
     (folder / "p.csv").write_text("member,mean,mu,std\n0,1,7,1\n1,2,9,1\n")
     layout = Layout(Names(loc="mean"))
@@ -194,6 +200,7 @@ ARCHIVES = {
         ["'weights'", "'member_weights'"],
     ),
     "points and std": ({"predictions": LOC, "std": ONES}, ["--loc predictions --scale std"]),
+    "values and std": ({"values": LOC, "std": ONES}, ["--samples values"]),
     "draws and means": ({"mean": LOC, "std": ONES, "samples": LOC}, ["--samples samples"]),
     "variance of t": ({"df": ONES + 2, "mean": LOC, "variance": ONES}, ["Student"]),
     "evidential weights": (

@@ -36,6 +36,15 @@ def check_stored(path: Path, claimed: int, stored: int) -> None:
         )
 
 
+def check_overfull(path: Path, name: str, claimed: int, stored: int) -> None:
+    """Refuse what stores far more than it claims: it would be unpacked before that shows."""
+    if stored > 4 * claimed + 2**16:
+        raise ParameterError(
+            f"{path}: {name} stores {in_words(stored)} for {in_words(claimed)} of values, as no "
+            "compression does, and is not read"
+        )
+
+
 def memory() -> int | None:
     """The bytes of memory of this machine or container, where it can be told."""
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kuq.errors import ParameterError
-from kuq.files.claims import check_memory, check_stored
+from kuq.files.claims import check_memory, check_overfull, check_stored
 
 
 def check_hdf5(path: Path) -> list[str]:
@@ -37,8 +37,9 @@ def check_hdf5(path: Path) -> list[str]:
                     waiting.append((f"{shown}/", inside))
                 elif isinstance(inside, h5py.h5d.DatasetID):
                     _check_storage(path, shown, inside)
-                    size = _claimed(inside)
-                    claimed, stored = claimed + size, stored + inside.get_storage_size()
+                    size, held = _claimed(inside), inside.get_storage_size()
+                    check_overfull(path, shown, size, held)
+                    claimed, stored = claimed + size, stored + held
                     if len(inside.shape or ()) == 1:  # coordinates are read as a whole
                         check_memory(path, size)
         check_stored(path, claimed, min(stored, path.stat().st_size))
@@ -66,14 +67,13 @@ def _own_names(path: Path, place: str, group: Any) -> list[bytes]:
 
 
 def _claimed(dataset: Any) -> int:
-    """The bytes of a dataset, or of one chunk of it if that is more: it is read as a whole."""
+    """The bytes of all chunks of a dataset, each of which is read as a whole."""
     import h5py
 
     shape, settings = dataset.shape or (), dataset.get_create_plist()
-    values = math.prod(shape)
     if settings.get_layout() == h5py.h5d.CHUNKED:
-        values = max(values, math.prod(settings.get_chunk()))
-    return values * int(dataset.get_type().get_size())
+        shape = tuple(-(-n // c) * c for n, c in zip(shape, settings.get_chunk(), strict=True))
+    return math.prod(shape) * int(dataset.get_type().get_size())
 
 
 def _check_storage(path: Path, name: str, dataset: Any) -> None:

@@ -158,15 +158,16 @@ def _check_weights(law: str, roles: dict[str, str]) -> None:
 def _check_spread(
     law: str, roles: dict[str, str], available: list[str], explicit: set[str]
 ) -> None:
-    """A spread beside point predictions, or one that is not the scale of its law."""
-    if law == "points" and not explicit:
+    """A spread beside points or draws, or one that is not the scale of its law."""
+    if law in ("points", "samples") and not explicit:
         for name in available:
             if name not in roles.values() and is_spread(name):
-                points = roles["points"]
+                used = roles[law]
                 raise ParameterError(
-                    f"{name!r} beside {points!r} says how far predictions spread and would be left "
-                    f"out; if it is a standard deviation, say --loc {points} --scale {name}; if "
-                    f"these are point predictions, say --points {points}"
+                    f"{name!r} beside {used!r} says how far predictions spread and would be left "
+                    f"out; if it is a standard deviation, say --loc {used} --scale {name}; if "
+                    f"{used!r} holds {'draws' if law == 'samples' else 'point predictions'}, say "
+                    f"--{law} {used}"
                 )
     if law == "student" and "scale" not in explicit:
         check_student_scale(roles["scale"], roles["scale"])

@@ -98,7 +98,12 @@ def _layout(
     if sample is not None:
         raise ParameterError("--sample is for tables with a row per draw, which need --member")
     wide = _wide_columns(columns)
-    if wide and not names.given():
+    if wide:
+        if names.given():
+            raise ParameterError(
+                f"--{next(iter(names.given()))} names a column of a table with a row per input and "
+                "member, which needs --member; numbered columns have their usual names"
+            )
         return _wide_layout(wide)
     if not {"nu", "alpha", "beta"} <= {name.lower() for name in columns}:
         raise ParameterError(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from kuq.errors import ParameterError
-from kuq.files.claims import check_memory, check_stored
+from kuq.files.claims import check_memory, check_overfull, check_stored
 
 _COMPRESSORS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
 _CHECKSUMS = {"adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3"}
@@ -60,6 +60,7 @@ def check_store(path: Path) -> dict[str, StoredArray]:
         if file.name in _METADATA:
             described |= {file: _metadata(path, file, size)}
     folders: dict[Path, Mapping[str, Any]] = {}
+    chunks_of_numbers: dict[Path, int] = {}
     claimed = 0
     for file, content in described.items():
         sizes = [_check_array(path, file, one) for one in _arrays_in(file.name, content)]
@@ -68,8 +69,13 @@ def check_store(path: Path) -> dict[str, StoredArray]:
             chunk, itemsize = math.prod(_chunk_shape(path, content)), sizes[0]
             check_memory(path, chunk * itemsize, "a chunk is read as a whole; make them smaller")
             claimed += itemsize * max(chunk, math.prod(content["shape"]))
+            if _holds_numbers(content):
+                chunks_of_numbers[file.parent] = chunk * itemsize
     check_stored(path, claimed, sum(files.values()))
     found = _chunks_found(folders, files)
+    for folder, chunk in chunks_of_numbers.items():
+        most = max((files[file] for file in found[folder].values()), default=0)
+        check_overfull(path, folder.relative_to(path).as_posix(), chunk, most)
     return {
         folder.relative_to(path).as_posix(): _stored_array(path, content, found[folder])
         for folder, content in folders.items()
@@ -108,6 +114,12 @@ def _metadata(path: Path, file: Path, size: int) -> dict[str, Any]:
             f"{path} cannot be read as a grid: {file.relative_to(path)} is damaged"
         )
     return content
+
+
+def _holds_numbers(array: Mapping[str, Any]) -> bool:
+    """Whether entries have the size that their type says; those of text have any."""
+    kind = array.get("data_type", array.get("dtype"))
+    return isinstance(kind, str) and kind != "string" and not set("OSU") & set(kind)
 
 
 def _is_array(name: str, content: Mapping[str, Any]) -> bool:
