@@ -11,6 +11,7 @@ from types import ModuleType
 
 import kuq
 from kuq.cli import data, decompose, demo, kernels, report, run
+from kuq.cli.arguments import printable
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
 COMMANDS: dict[str, ModuleType] = {
@@ -69,6 +70,8 @@ def _run(options: argparse.Namespace) -> int:
         return 130
     except (kuq.KuqError, OSError) as error:
         return _failed(options, str(error), 2)
+    except MemoryError as error:
+        return _failed(options, f"there is not enough memory for this: {error}", 2)
     except Exception as error:
         hint = "" if options.debug else " (kuq --debug … shows where)"
         return _failed(options, f"internal error: {type(error).__name__}: {error}{hint}", 1)
@@ -78,5 +81,5 @@ def _run(options: argparse.Namespace) -> int:
 def _failed(options: argparse.Namespace, message: str, code: int) -> int:
     if options.debug:
         traceback.print_exc()
-    print(f"kuq: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"kuq: error: {printable(' '.join(message.split()))}", file=sys.stderr)
     return code

@@ -28,6 +28,11 @@ def add_command(
     )
 
 
+def printable(text: str) -> str:
+    """Text of a file for a terminal: nothing in it moves the cursor or changes its settings."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 class OutputPath:
     """Reads the name of a file to write: a known ending, in a folder that exists."""
 

@@ -8,7 +8,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kuq.cli.arguments import Commands, OutputPath, add_command, natural_number, score
+from kuq.cli.arguments import (
+    Commands,
+    OutputPath,
+    add_command,
+    natural_number,
+    printable,
+    score,
+)
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
@@ -29,8 +36,9 @@ layout:
                   last; loc, nu, alpha, beta without members (deep evidential regression)
   .csv .parquet   a row per input with the columns mean_0, std_0, mean_1, std_1, ..., or
                   sample_0_0, sample_0_1, ... (member, draw), or member_0, member_1, ... (points),
-                  or loc, nu, alpha, beta; or a row per input and member with the columns member,
-                  [sample], mean and std or value, and others that tell the inputs apart
+                  and weight_0, weight_1, ... of members; or loc, nu, alpha, beta; or a row per
+                  input and member with the columns member, [sample], mean and std or value,
+                  [weight], and others that tell the inputs apart
   .nc .zarr       variables with a dimension member (realization, number, ensemble) and, for draws,
                   sample; may be larger than memory
 """
@@ -103,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     progress.end()
-    print(_summary(result))
+    print(printable(_summary(result)))
     if options.report is not None:
         from kuq.files.atomic import write_text
         from kuq.reports.decomposition import decomposition_report
@@ -120,6 +128,7 @@ def _summary(result: DecomposedFile) -> str:
     lines = [
         f"{result.source.name}: {result.description}",
         f"score: {u.score!r} ({u.units}; {u.method})",
+        *(f"note: {note}" for note in result.notes),
         "",
         summary_table(u),
         "",

@@ -13,6 +13,8 @@ from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
 from kuq.files.arrays import read_npz
 from kuq.files.atomic import replacing
+from kuq.files.csv_text import without_formulas
+from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
 from kuq.files.tables import read_table
@@ -56,6 +58,8 @@ class DecomposedFile:
     event_dims: tuple[str, ...] = ()
     #: How the numbers were computed, for further calls on ``some``.
     options: dict[str, Any] = field(default_factory=dict)
+    #: What was found in the file that its reader may not expect.
+    notes: tuple[str, ...] = ()
 
 
 def decompose_file(
@@ -188,7 +192,7 @@ def _write(out: Path, stored: StoredPrediction, u: Uncertainty) -> None:
     table = rows.assign(**parts)
     with replacing(out) as part:
         if out.suffix.lower() == ".csv":
-            table.to_csv(part, index=False)
+            without_formulas(table).to_csv(part, index=False)
         else:
             table.attrs = about(u)
-            table.to_parquet(part, index=False)
+            write_parquet(table, part, stored.extra["index"])

@@ -51,6 +51,7 @@ def _head(result: DecomposedFile) -> Iterator[str]:
     yield "<header>"
     yield f"<h1>Uncertainty of <span class='name'>{escape(result.source.name)}</span></h1>"
     yield paragraph(f"{result.description}, under the score {_name(result)}.", "soft")
+    yield from (paragraph(f"Note: {note}.") for note in result.notes)
     yield "</header>"
 
 
