@@ -371,6 +371,15 @@ def test_weights_of_grids_lie_along_members(folder, capsys):
     refused(capsys, "p.nc", "weights", "'lat'")
 
 
+def test_weights_of_grids_are_one_per_member(folder, capsys):
+    xr = pytest.importorskip("xarray")
+    names = ("mean", "std", "weights")
+    xr.Dataset(dict.fromkeys(names, (("member", "x"), LOC + 1))).to_netcdf(
+        "p.nc", engine="h5netcdf"
+    )
+    refused(capsys, "p.nc", "'weights'", "along the members")
+
+
 def test_grids_of_small_types_are_computed_in_double(folder):
     xr = pytest.importorskip("xarray")
     loc = np.array([[50_000.0], [50_624.0]], dtype=np.float16)

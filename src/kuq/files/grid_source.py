@@ -119,10 +119,7 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
         raise ParameterError(f"--sample is for draws, and the file holds {law} predictions")
     squared = is_variance("scale", roles.get("scale", ""))
     notes = [*grid.notes, *_missing(grid, roles.values())]
-    with reading(grid.path):
-        weights = dataset[roles.pop("weights")].load() if "weights" in roles else None
-    if weights is not None:
-        weights = weights.copy(data=as_doubles(str(weights.name), weights.values))
+    weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None
     found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
     for name, variable in zip(roles.values(), found.values(), strict=True):
         as_doubles(name, np.empty(0, variable.dtype))
@@ -139,6 +136,16 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
         notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
         data = data.drop_vars(name)
     return Found(data, weights, squared, tuple(notes))
+
+
+def _weights(grid: Grid, name: str) -> xr.DataArray:
+    """The weights of members, which are few; which members they belong to is checked later."""
+    weights = grid.dataset[name]
+    if weights.ndim != 1:
+        raise ShapeError(f"{name!r} must lie along the members, got dimensions {weights.dims}")
+    with reading(grid.path):
+        check_memory(grid.path, weights.nbytes, "weights lie along the members")
+        return weights.copy(data=as_doubles(name, weights.values))
 
 
 def _check_names(path: Path, names: tuple[Hashable, ...]) -> None:
