@@ -11,7 +11,7 @@ PACKAGE = Path(kuq.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 #: Every layer may import from itself and from those before it.
 LAYERS = (
-    {"errors", "_digest", "_ranges", "_switch"},
+    {"errors", "_digest", "_file_lock", "_ranges", "_replacing", "_switch"},
     {"_array", "_compiled", "_special", "_threads"},
     {"_numba"},
     {"kernels"},

@@ -133,7 +133,7 @@ def test_a_disk_that_is_full_for_the_store_stops_the_run_and_keeps_the_rest(
 
     monkeypatch.setattr(Store, "save", until_full)
     arguments = ["run", str(path), "--out", str(tmp_path / "run"), "--jobs", "0"]
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     assert "Free space on the disk and start the same command again" in capsys.readouterr().err
     assert len(results(tmp_path / "run")[0]) == 2 * 20
     monkeypatch.undo()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +12,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from kuq._digest import LENGTH, file_digest
+from kuq._replacing import marked, replacing
 from kuq.errors import ParameterError
 
 #: Where the digest of the settings that made the arrays stands in the file.
 _DIGEST = "settings_digest"
+#: It comes first, so that a file is known as kuq's even if the rest of it is damaged.
+ARRAYS = marked("a file of arrays of a run", f"{_DIGEST}.npy".encode(), within=64)
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Any], digest: str = "") -> str:
@@ -27,18 +28,11 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], digest: str = "") -> str:
         if value.dtype == object or name == _DIGEST:
             raise ParameterError(f"the array {name!r} cannot be kept: {value.dtype} of that name")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("w+b") as file:
+    with replacing(path) as part:
+        with part.open("w+b") as file:
             _write_npz(file, {_DIGEST: np.array(digest), **plain})
             _seal(file)
-            file.flush()
-            os.fsync(file.fileno())
-        checksum = file_digest(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return checksum
+        return file_digest(part)
 
 
 def _write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:

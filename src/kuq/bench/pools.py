@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, final
 
+from kuq._replacing import abandon
 from kuq.bench.worker import CellResult, Task, run_cell
 from kuq.errors import KuqError, ParameterError
 
@@ -113,6 +114,7 @@ def _end_when_closed(stop: Connection) -> None:
     def watch() -> None:
         with contextlib.suppress(EOFError, OSError):
             stop.recv_bytes()
+        abandon()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -148,7 +150,7 @@ class DaskCluster(Pool):
         if not self.slots:
             raise ParameterError("the Dask scheduler has no workers; start some, then run again")
         word = secrets.token_hex(8)
-        path = run / ".seen-by-workers"
+        path = run / f".seen-by-workers-{word}"
         path.write_text(word)
         try:
             blind = [who for who, saw in self._client.run(_read, path).items() if saw != word]

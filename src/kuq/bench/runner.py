@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from kuq._replacing import sweep_folder
 from kuq._threads import workers
 from kuq.bench.cell import Cell
 from kuq.bench.data_digests import DataDigests
@@ -19,7 +20,7 @@ from kuq.bench.lock import locked
 from kuq.bench.pools import DaskCluster, InProcess, LocalProcesses, Pool, PoolError
 from kuq.bench.progress import Progress
 from kuq.bench.store import Store
-from kuq.bench.worker import PREDICTIONS, PROGRESS, CellResult, Task
+from kuq.bench.worker import PREDICTIONS, PROGRESS, CellResult, Task, clear_notes
 from kuq.errors import ParameterError
 
 #: Seconds that a run waits for workers of a cluster that has lost all of them.
@@ -86,6 +87,7 @@ def run(
                 failed |= _work(todo, pool, store, where, progress, worker_timeout)
             except BaseException:
                 pool.close(at_once=True)
+                clear_notes(store.folder / PROGRESS)
                 raise
             pool.close(at_once=False)
         unknown = len(failed.keys() & done)
@@ -119,10 +121,8 @@ def _prepare(folder: Path) -> None:
     """Make the folders, and clear what a killed run left half-written."""
     for name in (PREDICTIONS, PROGRESS, "fields"):
         (folder / name).mkdir(exist_ok=True)
-        for rest in (folder / name).glob(".*.tmp"):
-            rest.unlink(missing_ok=True)
-    for rest in (folder / PROGRESS).iterdir():
-        rest.unlink(missing_ok=True)
+        sweep_folder(folder / name)
+    clear_notes(folder / PROGRESS)
 
 
 def _pool(jobs: int | None, scheduler: str | None, run: Path, cells: int) -> Pool:

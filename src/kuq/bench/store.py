@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -21,6 +20,7 @@ from typing import Any, Self, final
 
 import kuq
 from kuq._digest import bytes_digest
+from kuq._replacing import replacing
 from kuq.bench.cell import Cell
 from kuq.bench.experiment import Deviation, Experiment
 from kuq.bench.records import Record
@@ -339,9 +339,7 @@ class Store:
 def _make(path: Path, preset: str) -> None:
     """Write an empty store under another name and move it: a kill leaves none or a whole one."""
     about = (("schema", _VERSION), ("preset", preset), ("kuq", kuq.__version__))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    with _explained(path):
+    with replacing(path) as temporary, _explained(path):
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
             connection.executescript(_SCHEMA)
@@ -349,7 +347,6 @@ def _make(path: Path, preset: str) -> None:
             _seal_about(connection)
         finally:
             connection.close()
-    os.replace(temporary, path)
 
 
 def _seal(*content: Any) -> str:

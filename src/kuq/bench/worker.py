@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import os
 import time
 import traceback
 from collections.abc import Mapping
@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any, final
 
 from kuq._digest import file_digest
+from kuq._replacing import Kind, write_text
 from kuq.bench.arrays import load_arrays, save_arrays
 from kuq.bench.cell import Cell
 from kuq.bench.procedure import Context, Procedure, procedure_of
 from kuq.bench.records import Record
+from kuq.errors import ParameterError
 
 #: Folders of a run.
 PREDICTIONS = "predictions"
 PROGRESS = "progress"
+_MAKER = "kuq run"
 #: Seconds between two notes on one stage; more often would only wear the disk.
 _INTERVAL = 0.5
 
@@ -155,12 +158,28 @@ class _Note:
         if stage == self._stage and now - self._last < _INTERVAL:
             return
         self._stage, self._last = stage, now
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(json.dumps({"stage": stage, "fraction": fraction}))
-            os.replace(temporary, self._path)
-        except OSError:  # a full disk must not end a cell because of its progress
-            temporary.unlink(missing_ok=True)
+        note = {"made_by": _MAKER, "stage": stage, "fraction": fraction}
+        # A full disk, or a file of the user's, must not end a cell because of its progress.
+        with contextlib.suppress(OSError, ParameterError):
+            write_text(self._path, json.dumps(note), NOTE, durable=False)
 
     def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
+        if self._path.is_file() and _is_note(self._path):
+            self._path.unlink(missing_ok=True)
+
+
+def clear_notes(folder: Path) -> None:
+    """Remove the notes that a killed run has left."""
+    for path in folder.glob("*.json"):
+        if path.is_file() and _is_note(path):
+            path.unlink(missing_ok=True)
+
+
+def _is_note(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_bytes())["made_by"] == _MAKER)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+NOTE = Kind("a note on the progress of a run", _is_note)

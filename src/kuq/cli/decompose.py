@@ -57,7 +57,10 @@ def add(commands: Commands) -> None:
         help=f"{', '.join(NAMES)}, with parameters after a colon: gaussian:0.5 (default: crps)",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="where to write (default: NAME-uncertainty.*)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="where to write (default: NAME-uncertainty.*); replaces own output only",
     )
     parser.add_argument(
         "--report", type=OutputPath(".html"), metavar="FILE", help="also write a page, .html"
@@ -94,12 +97,16 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Decompose, write, and print a summary."""
-    from kuq.files import Layout, decompose_file  # only here: other commands start at once
+    from kuq._replacing import check_target, write_text  # only here: other commands start at once
+    from kuq.files import Layout, decompose_file
     from kuq.files.roles import Names
+    from kuq.reports.page import PAGE
 
     names = Names(options.loc, options.scale, options.samples, options.points, options.weights)
     event = tuple(part.strip() for part in options.event.split(",") if part.strip())
     layout = Layout(names, options.member, options.sample, event, options.nan)
+    if options.report is not None:
+        check_target(options.report, PAGE, [options.file])  # before anything is computed
     progress = _Progress()
     result = decompose_file(
         options.file,
@@ -113,10 +120,10 @@ def run(options: argparse.Namespace) -> int:
     progress.end()
     print(printable(_summary(result)))
     if options.report is not None:
-        from kuq.files.atomic import write_text
         from kuq.reports.decomposition import decomposition_report
 
-        write_text(options.report, decomposition_report(result))
+        inputs = [result.source, result.out]
+        write_text(options.report, decomposition_report(result), PAGE, inputs)
         print(f"report: {options.report}")
     return 0
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from kuq.cli.arguments import Commands, add_command, natural_number, positive_number
 from kuq.errors import KuqError
 
+#: What is said of a run that was stopped.
+STOPPED = "; the same command goes on from here"
 _EXAMPLES = """\
 examples:
   kuq run experiments/approximation.toml --preset smoke
@@ -63,10 +65,9 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run, and tell how it ended: 0 all done, 1 cells failed, or it cannot go on now."""
+    """Run, and tell how it ended: 0 all done, 1 cells failed or no workers are left."""
     from kuq import bench  # only here, so that the other commands start at once
     from kuq.bench.pools import PoolError
-    from kuq.bench.store import WriteError
 
     try:
         experiments = [bench.read_experiment(path, options.preset) for path in options.files]
@@ -81,13 +82,10 @@ def run(options: argparse.Namespace) -> int:
         )
     except KuqError as error:
         print(f"kuq: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1 if isinstance(error, (PoolError, WriteError)) else 2
+        return 1 if isinstance(error, PoolError) else 2
     except OSError as error:
-        print(f"kuq: error: {error}; the same command goes on from here", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("kuq: stopped; the same command goes on from here", file=sys.stderr)
-        return 1
+        print(f"kuq: error: {error}{STOPPED}", file=sys.stderr)
+        return 2
     for key, message in summary.failed.items():
         print(f"\n{key} failed:\n{message.rstrip()}", file=sys.stderr)
     print(

@@ -14,9 +14,10 @@ from typing import final
 
 import numpy as np
 
+from kuq._replacing import replacing
 from kuq.datasets import table_files
 from kuq.datasets.base import Dataset
-from kuq.datasets.cache import DataError, cache_folder, data_folder, lock, replacing
+from kuq.datasets.cache import DataError, cache_folder, data_folder, lock
 from kuq.datasets.downloads import File, OpenML, Source
 from kuq.datasets.tables import Real, table_dataset
 
@@ -263,7 +264,7 @@ def _from_cache(table: Table, folder: Path | None) -> tuple[str, Real]:
                 numbers = table_files.read(path)
                 verified(table, numbers)
             except DataError:
-                path.unlink()  # it is downloaded again
+                pass  # it is downloaded again
             else:
                 return path.name, numbers
         where, numbers = _downloaded(table, path, folder)

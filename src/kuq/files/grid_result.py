@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kuq.distributions.base import Prediction
-from kuq.files.decompose import PARTS, DecomposedFile, Layout
+from kuq.files.decompose import DecomposedFile, Layout
 from kuq.files.grid_source import opened, prediction_in, reading
+from kuq.files.own import PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.result import Uncertainty
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from kuq.errors import KuqError, ParameterError, ShapeError
 from kuq.files.claims import check_memory
-from kuq.files.decompose import PARTS, Layout
+from kuq.files.decompose import Layout
 from kuq.files.hdf5 import check_hdf5
+from kuq.files.own import PARTS
 from kuq.files.roles import (
     LAYOUT,
     as_doubles,

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import uuid
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kuq._replacing import replacing
 from kuq.errors import KuqError, ParameterError
-from kuq.files.atomic import replacing
 from kuq.files.claims import check_memory
 from kuq.files.decompose import DecomposedFile, Layout
 from kuq.files.grid_source import Doubles, opened, prediction_in
+from kuq.files.hdf5_output import PatientFile
+from kuq.files.own import KINDS, MADE_BY, grid_mark
 from kuq.files.stored import Progress
 from kuq.kernels.base import Score
 
@@ -39,7 +44,7 @@ def decompose_grid(
 ) -> DecomposedFile:
     """Decompose a NetCDF file or Zarr store into another, without loading it as a whole."""
     try:
-        import dask
+        importlib.import_module("dask")
     except ImportError:
         raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
     from kuq.files.grid_result import read_result
@@ -65,8 +70,8 @@ def decompose_grid(
         call = prepared([data], score, dims, None, settings)
         u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
         u = u.drop_encoding()  # codecs of another format would not fit
-        with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _telling(progress):
-            _write(u, out)
+        with _telling(progress):
+            _write(u, out, path)
         about = {**u.attrs, "units": u["total"].attrs["units"]}
     return replace(read_result(path, out, call, about, layout, options), notes=found.notes)
 
@@ -148,14 +153,40 @@ def _telling(progress: Progress | None) -> Any:
     return make(start_state=start, posttask=finished)
 
 
-def _write(u: xr.Dataset, out: Path) -> None:
-    with replacing(out) as part:
+def _write(u: xr.Dataset, out: Path, source: Path) -> None:
+    suffix = out.suffix.lower()
+    u = u.assign_attrs({MADE_BY: grid_mark({*u.variables, *u.dims})})
+    with replacing(out, KINDS[suffix], [source]) as part, _threads():
         try:
-            if out.suffix.lower() == ".zarr":
+            if suffix == ".zarr":
                 u.to_zarr(part, mode="w", consolidated=False)
             else:
-                u.to_netcdf(part, engine="h5netcdf")
+                _write_netcdf(u, part)
         except (KuqError, OSError):
             raise
         except (ValueError, RuntimeError, TypeError) as error:
             raise ParameterError(f"{out} cannot be written: {error}") from None
+
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    """Threads for Dask that have ended when the block has: what they write can be removed then."""
+    import dask
+
+    pool = ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1))
+    try:
+        with dask.config.set(pool=pool):
+            yield
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _write_netcdf(u: xr.Dataset, part: Path) -> None:
+    from dask import callbacks
+
+    make: Any = callbacks.Callback  # has no types
+    with closing(PatientFile(part)) as file, make(posttask=file.check):
+        try:
+            u.to_netcdf(file, engine="h5netcdf")
+        finally:
+            file.check()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from kuq._digest import LENGTH, bytes_digest
+from kuq._replacing import Kind, replacing
 from kuq.errors import ParameterError
 
 #: The key of the header, and the version of what it says; version 1 had no digest.
@@ -23,26 +23,31 @@ _FORMAT = 2
 #: The key of the digest of the whole file, in which zeros stand in its own place.
 _DIGEST = "sha256"
 _ZEROS = b"0" * LENGTH
+#: Bytes of the header that safetensors allows.
+_LONGEST_HEADER = 100_000_000
 
 
 def write(
     path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], header: Any
 ) -> None:
     """Write arrays and a header; a reader finds the old file or the new one, never half of it."""
-    target = Path(path)
     text = json.dumps({"format": _FORMAT, "kind": kind, **header}, allow_nan=False)
     ready = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     data = _sealed(save(ready, metadata={_KEY: text, _DIGEST: _ZEROS.decode()}))
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path, own(kind)) as part:
+        part.write_bytes(data)
+
+
+def own(kind: str) -> Kind:
+    """The files of this kind that kuq has written, also those whose arrays are damaged."""
+
+    def recognises(path: Path) -> bool:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size) if size <= _LONGEST_HEADER else b"{}")
+        return bool(json.loads(header["__metadata__"][_KEY])["kind"] == kind)
+
+    return Kind(f"a {kind} file", recognises)
 
 
 def _sealed(data: bytes) -> bytes:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
 
 from kuq._digest import plain_digest
+from kuq._replacing import Kind, write_text
 from kuq.errors import ParameterError
 
 _FORMAT = "kuq active learning 2"
+
+
+def _is_saved(path: Path) -> bool:
+    return str(json.loads(path.read_bytes())["format"]).startswith("kuq active learning ")
+
+
+_SAVED = Kind("a saved state of active learning", _is_saved)
 
 
 @final
@@ -36,18 +43,10 @@ class ActiveLearningState:
         return len(self.sizes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state as JSON; a file of that name is replaced at once or not at all."""
-        target = Path(path)
+        """Write the state as JSON; a saved state of that name is replaced at once or not at all."""
         state = asdict(self)
         content = {"format": _FORMAT, "sha256": plain_digest(state), "state": state}
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(content, file)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_text(path, json.dumps(content), _SAVED)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ActiveLearningState:

@@ -9,7 +9,8 @@ import numpy as np
 
 import kuq
 from kuq.distributions.ensemble import Ensemble
-from kuq.files.decompose import PARTS, DecomposedFile
+from kuq.files.decompose import DecomposedFile
+from kuq.files.own import PARTS
 from kuq.kernels.base import Kernel
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS, Marginal
