@@ -49,8 +49,9 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_runtest_setup(item):
     """Examples that are the same in every run of the suite, and not the same for every case."""
-    if EXAMPLES == "suite" and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-        hypothesis.seed(zlib.crc32(item.nodeid.encode()))(item.obj)
+    function = getattr(item, "function", None)
+    if EXAMPLES == "suite" and getattr(function, "is_hypothesis_test", False):
+        hypothesis.seed(zlib.crc32(item.nodeid.encode()))(function)
 
 
 @pytest.fixture(autouse=True)
