@@ -22,17 +22,16 @@ Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 
 
-class checks(Switch):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
+class checks(Switch, default=True):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
     """Switch value checks on or off; shapes are always checked.
 
-    Takes effect at once; used in a ``with`` statement it restores the former state at the end.
+    Takes effect at once, in this thread (or asynchronous task) alone; used in a ``with``
+    statement it restores the former state at the end.
 
     >>> import kuq
     >>> with kuq.checks(False):
     ...     _ = kuq.Normal(0.0, -1.0)
     """
-
-    state = True
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(bool(enabled))
@@ -297,7 +296,7 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
 
 def require(condition: Array, name: str, expected: str, values: Array, remedy: str = "") -> None:
     """Raise ParameterError with the first offending value unless the condition holds everywhere."""
-    if not checks.state or is_traced(condition) or is_traced(values):
+    if is_traced(condition) or is_traced(values) or not validating():
         return
     xp = namespace(condition)
     if bool(xp.all(condition)):
@@ -322,7 +321,7 @@ def all_finite(array: Array) -> bool:
 
 def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if checks.state and not is_traced(array) and not all_finite(array):
+        if not is_traced(array) and validating() and not all_finite(array):
             require(
                 namespace(array).isfinite(array),
                 name,
@@ -346,4 +345,4 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 
 def validating() -> bool:
-    return checks.state
+    return bool(checks.state())

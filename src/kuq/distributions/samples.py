@@ -164,7 +164,7 @@ class Samples(Distribution):
 
 def _are_finite(values: Array) -> bool:
     """Whether all values are known to be finite."""
-    return validating() and not is_traced(values) and all_finite(values)
+    return not is_traced(values) and validating() and all_finite(values)
 
 
 def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Array:
