@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kuq import _linalg as linalg
 from kuq._array import Array, detach, from_numpy, namespace, safe_sqrt
 
 _LOG_TWO_PI = math.log(2 * math.pi)
@@ -133,7 +134,7 @@ def _basis(factor: Array, diag: Array) -> _Basis:
     inverse_root = 1 / xp.sqrt(diag)[..., None]
     scaled = factor * inverse_root
     identity = xp.broadcast_to(_identity(rank, scaled), (*scaled.shape[:-2], rank, rank))
-    basis, triangle = xp.linalg.qr(xp.concat([scaled, identity], axis=-2))
+    basis, triangle = linalg.qr(xp.concat([scaled, identity], axis=-2))
     log_determinant = 2 * xp.sum(xp.log(xp.abs(xp.linalg.diagonal(triangle))), axis=-1)
     return _Basis(inverse_root, basis[..., :d, :], basis[..., d:, :], log_determinant)
 
@@ -270,7 +271,7 @@ def _trace_excess(matrix: Array) -> Array:
     t = from_numpy(nodes, matrix)[:, None, None]
     square = (matrix @ matrix)[..., None, :, :]
     shifted = _identity(matrix.shape[-1], matrix) + t * matrix[..., None, :, :]
-    traces = xp.linalg.trace(xp.linalg.solve(shifted, xp.broadcast_to(square, shifted.shape)))
+    traces = xp.linalg.trace(linalg.solve(shifted, xp.broadcast_to(square, shifted.shape)))
     return xp.sum(traces * from_numpy(nodes * weights, matrix), axis=-1)
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kuq import _linalg as linalg
 from kuq._array import Array, identity, namespace, safe_sqrt
 from kuq._special import digamma, gammaln
 from kuq.distributions.atoms import (
@@ -334,7 +335,7 @@ def _low_rank_log_density(law: LowRankNormal, x: Array) -> Array:
     inner = xp.matmul(xp.matrix_transpose(scaled), scaled)
     inner = inner + identity(inner.shape[-1], inner)
     projected = xp.sum(scaled * z[..., None], axis=-2)
-    solved = xp.linalg.solve(inner, projected[..., None])[..., 0]
+    solved = linalg.solve(inner, projected[..., None])[..., 0]
     quadratic = xp.sum(z * z, axis=-1) - xp.sum(projected * solved, axis=-1)
     entropy = densities.low_rank_entropy(regular.factor, regular.diag)
     value = law.loc.shape[-1] / 2 - entropy - quadratic / 2
