@@ -62,6 +62,7 @@ def decompose(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
             " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
+    prediction = prediction.beside(_arrays_of(score))
     if isinstance(score, LogScore):
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
     else:
@@ -110,7 +111,7 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p)
+    p = first_or_second_order(p).beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
     else:
@@ -138,7 +139,7 @@ def divergence(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    p, q = _aligned(p, q, score)
     if isinstance(score, LogScore):
         value = log_decompose.divergence(p, q, options)
     else:
@@ -168,7 +169,7 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p)
+    p = first_or_second_order(p).beside([y, *_arrays_of(score)])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
     if isinstance(score, LogScore):
@@ -199,7 +200,7 @@ def expected_kernel(
     options = Options.checked(False, rtol, draws, seed, max_memory)
     if not isinstance(kernel, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
-    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    p, q = _aligned(p, q, kernel)
     return _cast(kernel_decompose.expected_kernel(p, q, kernel, options), p, q)
 
 
@@ -222,6 +223,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_divergences")
+    prediction = prediction.beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
     else:
@@ -252,6 +254,7 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_influence")
+    prediction = prediction.beside(_arrays_of(score))
     needed = 3 if options.unbiased_members else 2
     if prediction.member_count < needed:
         raise InsufficientDataError(
@@ -307,8 +310,21 @@ def _check_member_count(
             )
 
 
-def _aligned(p: Prediction, q: Prediction) -> tuple[Prediction, Prediction]:
-    """Check that two predictions speak of the same outcomes."""
+def _arrays_of(score: Score) -> list[Array]:
+    """The arrays that a score brings along."""
+    if not isinstance(score, Kernel):
+        return []
+    owners = [owner for term in score.terms() for owner in (term.kernel, *term.stages)]
+    names = ("bandwidth", "weights", "low", "high")
+    values = [getattr(owner, name, None) for owner in owners for name in names]
+    return [value for value in values if is_array(value)]
+
+
+def _aligned(p: Prediction, q: Prediction, score: Score) -> tuple[Prediction, Prediction]:
+    """Two first-order predictions in one library, checked to speak of the same outcomes."""
+    p, q = first_or_second_order(p), first_or_second_order(q)
+    arrays = [p.reference, q.reference, *_arrays_of(score)]
+    p, q = p.beside(arrays), q.beside(arrays)
     try:
         namespace(p.reference, q.reference)
     except TypeError:

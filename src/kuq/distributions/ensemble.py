@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, final
 
-from kuq._array import Array, adopt, constants, namespace, require, require_finite
+from kuq._array import Array, adopt, constants, follows, namespace, require, require_finite
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.laws import Law, Stack
 from kuq.errors import ParameterError, ShapeError
@@ -26,6 +26,8 @@ class Ensemble(Prediction):
     """
 
     def __init__(self, members: Distribution | Sequence[Distribution], weights: Any = None) -> None:
+        if weights is not None:
+            members = _beside(members, weights)
         if isinstance(members, Distribution):
             if not members.batch_shape:
                 raise ShapeError(
@@ -50,6 +52,9 @@ class Ensemble(Prediction):
         self._first = first
         self.weights = None if weights is None else self._normalised(weights)
 
+    def in_jax(self) -> Ensemble:
+        return Ensemble(_in_jax(self.members), self.weights)
+
     def _check_list(self) -> Distribution:
         assert isinstance(self.members, tuple)
         if not self.members:
@@ -60,6 +65,8 @@ class Ensemble(Prediction):
                     f"every member must be a distribution, got {type(member).__name__}; "
                     "wrap arrays in Normal, Samples or Point first"
                 )
+        references = [member.reference for member in self.members]
+        self.members = tuple(member.beside(references) for member in self.members)
         first = self.members[0]
         for position, member in enumerate(self.members):
             if (member.batch_shape, member.event_shape) != (first.batch_shape, first.event_shape):
@@ -162,3 +169,16 @@ class Ensemble(Prediction):
         shown = [repr(m) for m in self.members]
         kinds = [f"{len(list(run))} × {text}" for text, run in groupby(shown)]
         return f"Ensemble of {' + '.join(kinds)}"
+
+
+def _in_jax(members: Distribution | Sequence[Distribution]) -> Distribution | list[Distribution]:
+    if isinstance(members, Distribution):
+        return members.in_jax()
+    return [member.in_jax() for member in members]
+
+
+def _beside(members: Any, weights: Any) -> Any:
+    """Members in the library that they take beside weights."""
+    listed = members if isinstance(members, (list, tuple)) else [members]
+    known = listed and all(isinstance(member, Distribution) for member in listed)
+    return _in_jax(members) if known and follows(listed[0].reference, [weights]) else members

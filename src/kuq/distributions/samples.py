@@ -41,6 +41,9 @@ class Samples(Distribution):
     """
 
     parameters = ("values", "weights")
+    without_density = (
+        "use a kernel score such as CRPS(), or fit a Normal or NormalMixture to the draws"
+    )
     axes_before_event = 1
 
     def __init__(
