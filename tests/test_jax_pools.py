@@ -25,7 +25,9 @@ def jax():
 
 def stacks(text):
     """The shapes of the stacks of matrices that LAPACK is called with."""
-    operands = [t for types in CALL.findall(text) for t in re.findall(r"tensor<([\dx]*)f\d+>", types)]
+    operands = [
+        t for types in CALL.findall(text) for t in re.findall(r"tensor<([\dx]*)f\d+>", types)
+    ]
     assert operands, "no call of LAPACK was found"
     return [t for t in operands if t.count("x") > 2]
 
@@ -41,7 +43,9 @@ def test_matrices_go_one_by_one(jax, score, rank):
     def function(loc, factor, diag, y):
         p = kuq.Ensemble(kuq.LowRankNormal(loc, factor, diag))
         u = kuq.decompose(p, SCORES[score])
-        return (u.total + kuq.score(kuq.LowRankNormal(loc[0], factor[0], diag[0]), y, SCORES[score])).sum()
+        return (
+            u.total + kuq.score(kuq.LowRankNormal(loc[0], factor[0], diag[0]), y, SCORES[score])
+        ).sum()
 
     shapes = [(4, 6, 3), (4, 6, 3, rank), (4, 6, 3), (6, 3)]
     arguments = [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]

@@ -80,7 +80,11 @@ def test_an_own_density_is_asked():
 def test_an_own_law_is_a_mixture_by_its_atoms(law):
     """Not the normal of its first atom."""
     entropy, _ = integrate.quad(
-        lambda x: -density(x) * math.log(density(x)), -250, 250, limit=400, points=[-30, -3, 0, 3, 30]
+        lambda x: -density(x) * math.log(density(x)),
+        -250,
+        250,
+        limit=400,
+        points=[-30, -3, 0, 3, 30],
     )
     assert float(kuq.entropy(law(0.0, 1.0), LOG)) == pytest.approx(entropy, rel=1e-8)
     wanted = kl(lambda x: density(x, 1.0, 2.0), density)
@@ -198,8 +202,10 @@ def test_the_entropy_of_a_student_law(df):
 
 def stats_t(df, x):
     df = mpmath.mpf(df)
-    constant = mpmath.gamma((df + 1) / 2) / mpmath.gamma(df / 2) if df < 1e6 else mpmath.exp(
-        mpmath.loggamma((df + 1) / 2) - mpmath.loggamma(df / 2)
+    constant = (
+        mpmath.gamma((df + 1) / 2) / mpmath.gamma(df / 2)
+        if df < 1e6
+        else mpmath.exp(mpmath.loggamma((df + 1) / 2) - mpmath.loggamma(df / 2))
     )
     return constant / mpmath.sqrt(df * mpmath.pi) * (1 + mpmath.mpf(x) ** 2 / df) ** (-(df + 1) / 2)
 

@@ -254,16 +254,15 @@ def _reject_unusable(name: str, value: Array) -> None:
 def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     """Bring named values to one library, float dtype and device.
 
-    Python numbers and lists follow the arrays, and NumPy arrays those of JAX; integers become the
-    default float; half precision is computed in float32. Returns the arrays by name and the dtype
-    for results.
+    Python numbers and lists follow the arrays, and inside a trace of JAX, where NumPy arrays are
+    constants, those follow; integers become the default float; half precision is computed in
+    float32. Returns the arrays by name and the dtype for results.
     """
     taken = {name: _take(name, value) for name, value in values.items()}
-    if any(array_api_compat.is_jax_array(value) for value in taken.values()):
-        for name, value in taken.items():
-            if isinstance(value, np.ndarray) and not _is_list(values[name]):
-                _reject_unusable(name, value)
-                taken[name] = to_jax(value)
+    for name, value in taken.items():
+        if not _is_list(values[name]) and follows(value, taken.values()):
+            _reject_unusable(name, value)
+            taken[name] = to_jax(value)
     # Lists became NumPy arrays; only arrays that the user made decide library and dtype.
     made = [v for name, v in taken.items() if is_array(v) and not _is_list(values[name])]
     arrays = made or [v for v in taken.values() if is_array(v)]
@@ -303,10 +302,10 @@ def to_jax(array: np.ndarray) -> Array:
 
 
 def follows(array: Array, others: Iterable[Any]) -> bool:
-    """Whether an array is of NumPy and stands beside arrays of JAX, which it has to follow."""
+    """Whether an array is of NumPy and stands beside arrays of JAX, in the middle of a trace."""
     if "jax" not in sys.modules or not isinstance(array, np.ndarray):
         return False
-    return any(array_api_compat.is_jax_array(other) for other in others)
+    return any(array_api_compat.is_jax_array(other) for other in others) and _jax_is_tracing()
 
 
 def adopted(value: Any, like: Array, name: str = "value") -> Array:

@@ -17,7 +17,7 @@ from kuq.kernels.log_score import LogScore
 from kuq.result import Uncertainty
 from kuq.scores import kernel_decompose, log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.scores.views import first_or_second_order
+from kuq.scores.views import first_order
 
 _ESTIMATORS = ("pairwise", "bma")
 
@@ -63,6 +63,8 @@ def decompose(
             " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
     prediction = prediction.beside(_arrays_of(score))
+    if isinstance(prediction, Ensemble):
+        prediction = prediction.counting()
     if isinstance(score, LogScore):
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
     else:
@@ -111,7 +113,7 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p).beside(_arrays_of(score))
+    p = first_order(p).beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
     else:
@@ -169,7 +171,7 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p).beside([y, *_arrays_of(score)])
+    p = first_order(p).beside([y, *_arrays_of(score)])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
     if isinstance(score, LogScore):
@@ -256,20 +258,33 @@ def member_influence(
     _check_ensemble(prediction, "member_influence")
     prediction = prediction.beside(_arrays_of(score))
     needed = 3 if options.unbiased_members else 2
-    if prediction.member_count < needed:
+    counting = prediction.positions_that_count()
+    if len(counting) < needed:
         raise InsufficientDataError(
-            f"member_influence needs at least {needed} members, so that enough are left, got "
-            f"{prediction.member_count}; with unbiased=False two are enough"
+            f"member_influence needs at least {needed} members with weight, so that enough are "
+            f"left, got {len(counting)}; with unbiased=False two are enough"
         )
+    whole, prediction = prediction, prediction.counting()
     if isinstance(score, LogScore):
         entropies, matrix, method = log_decompose.member_parts(prediction, options)
     else:
         assert isinstance(score, Kernel)
         score, entropies, matrix, method = kernel_decompose.member_parts(prediction, score, options)
-    aleatoric, epistemic = scores.leave_one_out(
+    parts = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )
+    if prediction.member_count < whole.member_count:
+        parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+    aleatoric, epistemic = parts
     return _result(prediction, score, aleatoric, epistemic, "pairwise", unbiased, method)
+
+
+def _spread_out(values: Array, positions: list[int], count: int) -> Array:
+    """Rows of an array at some positions among rows of zeros: who has no weight changes nothing."""
+    xp = namespace(values)
+    zero = xp.zeros_like(values[0, ...])
+    rows = {position: values[k, ...] for k, position in enumerate(positions)}
+    return xp.stack([rows.get(position, zero) for position in range(count)])
 
 
 def _sum(aleatoric: Array, epistemic: Array) -> Array:
@@ -322,7 +337,7 @@ def _arrays_of(score: Score) -> list[Array]:
 
 def _aligned(p: Prediction, q: Prediction, score: Score) -> tuple[Prediction, Prediction]:
     """Two first-order predictions in one library, checked to speak of the same outcomes."""
-    p, q = first_or_second_order(p), first_or_second_order(q)
+    p, q = first_order(p), first_order(q)
     arrays = [p.reference, q.reference, *_arrays_of(score)]
     p, q = p.beside(arrays), q.beside(arrays)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -87,11 +87,16 @@ class Parametric(Prediction):
         stop = len(shape) - self.axes_after_event
         return tuple(shape[stop - self.event_ndim : stop])
 
-    def in_jax(self) -> Self:
-        moved = copy.copy(self)
+    def mapped(self, change: Callable[[Array], Array]) -> Self:
+        """The same kind of prediction with changed arrays."""
+        part = copy.copy(self)
         for name in self.parameters:
             array = getattr(self, name)
-            setattr(moved, name, None if array is None else to_jax(array))
+            setattr(part, name, None if array is None else change(array))
+        return part
+
+    def in_jax(self) -> Self:
+        moved = self.mapped(to_jax)
         moved.dtype = to_jax(np.zeros((), self.dtype)).dtype
         return moved
 
@@ -143,11 +148,20 @@ class Distribution(Parametric):
 
     def member(self, index: int) -> Self:
         """The law at one place of the first batch axis."""
-        part = copy.copy(self)
-        for name in self.parameters:
-            array = getattr(self, name)
-            setattr(part, name, None if array is None else array[index, ...])
-        return part
+        return self.mapped(lambda array: array[index, ...])
+
+    def taken(self, index: Array) -> Self:
+        """The laws at some places of the first batch axis."""
+        return self.mapped(lambda array: namespace(array).take(array, index, axis=0))
+
+    @classmethod
+    def stacked(cls, laws: Sequence[Self]) -> Self:
+        """Laws of one kind and shape along a new first batch axis."""
+        whole = copy.copy(laws[0])
+        for name in whole.parameters:
+            arrays = [getattr(law, name) for law in laws]
+            setattr(whole, name, None if arrays[0] is None else namespace(*arrays).stack(arrays))
+        return whole
 
     @property
     def parameter_shapes(self) -> tuple[tuple[int, ...] | None, ...]:

@@ -11,6 +11,7 @@ from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, event_to_atom, split_event
 from kuq.distributions.laws import Law
 from kuq.distributions.log_densities import mixture_log_density, of_coordinates
+from kuq.distributions.strays import without_strays
 from kuq.errors import ShapeError
 
 
@@ -69,7 +70,7 @@ class NormalMixture(Distribution):
         return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
 
     def variance(self) -> Array:
-        return Products(self.loc, self.scale, self.weights).variance()
+        return without_strays(self.law(marginal=True, rtol=0.0)).atoms.variance()[..., 0, 0]
 
     def law(self, marginal: bool, rtol: float) -> Law:
         def atom(x: Array) -> Array:

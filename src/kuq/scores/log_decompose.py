@@ -109,9 +109,7 @@ def _infinity(everywhere: Array, prediction: Prediction) -> Array:
     return namespace(everywhere).astype(everywhere, prediction.reference.dtype) * math.inf
 
 
-def _mutual_information(
-    prediction: Ensemble, kinds: Kinds, options: Options
-) -> tuple[Array, str]:
+def _mutual_information(prediction: Ensemble, kinds: Kinds, options: Options) -> tuple[Array, str]:
     if prediction.member_count == 1:
         mean = prediction.mean()
         axes = tuple(range(mean.ndim - len(prediction.event_shape), mean.ndim))
@@ -199,9 +197,7 @@ def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
     return _divergence_matrix(prediction, Kinds.of(prediction), options)[0]
 
 
-def _divergence_matrix(
-    prediction: Ensemble, kinds: Kinds, options: Options
-) -> tuple[Array, str]:
+def _divergence_matrix(prediction: Ensemble, kinds: Kinds, options: Options) -> tuple[Array, str]:
     if kinds.routed:
         v = log.view(prediction, kinds.joint, options.rtol)
         return v.finish(log.divergence_matrix(v, options)), kinds.method

@@ -27,6 +27,7 @@ from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.distributions.log_densities import log_sum, lowest
+from kuq.distributions.strays import without_strays
 from kuq.distributions.zero_variances import without_zeros
 from kuq.errors import NoClosedFormError
 from kuq.expectations import densities, relative_entropy
@@ -182,7 +183,8 @@ def view(prediction: Prediction, joint: bool, rtol: float) -> LogView:
         stack = prediction.stack(not joint, rtol)
     else:
         assert isinstance(prediction, Distribution)
-        stack = Stack((prediction.law(not joint, rtol).flatten_batch(members=False),))
+        law = without_strays(prediction.law(not joint, rtol))
+        stack = Stack((law.flatten_batch(members=False),))
     return LogView(stack.map(_as_one_atom), joint, prediction.batch_shape, prediction.event_shape)
 
 
@@ -197,7 +199,9 @@ def _as_one_atom(law: Law) -> Law:
         return array[..., None, None, :]
 
     atoms = Products(
-        component(normals.loc[..., 0]), component(normals.scale[..., 0]), component(law.full_weights())
+        component(normals.loc[..., 0]),
+        component(normals.scale[..., 0]),
+        component(law.full_weights()),
     )
     return dataclasses.replace(law, atoms=atoms, weights=None)
 

@@ -32,6 +32,7 @@ from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.selected import selected
+from kuq.distributions.strays import without_strays
 from kuq.errors import NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import atoms, evidential, moments
 from kuq.expectations.tiles import pieces
@@ -99,6 +100,12 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
     return View(stack, prediction.batch_shape, event_shape, marginal)
 
 
+def first_order(prediction: Prediction) -> Prediction:
+    """What a prediction means where a first-order law is expected, of members with weight."""
+    known = first_or_second_order(prediction)
+    return known.counting() if isinstance(known, Ensemble) else known
+
+
 def first_or_second_order(prediction: Prediction) -> Prediction:
     if isinstance(prediction, NormalInverseGamma):
         return prediction.predictive()
@@ -114,7 +121,8 @@ def _stack(prediction: Prediction, marginal: bool, rtol: float) -> Stack:
     if isinstance(prediction, Ensemble):
         return prediction.stack(marginal, rtol)
     assert isinstance(prediction, Distribution)
-    return Stack((prediction.law(marginal, rtol).flatten_batch(members=False),))
+    law = without_strays(prediction.law(marginal, rtol))
+    return Stack((law.flatten_batch(members=False),))
 
 
 def _members(prediction: Prediction) -> tuple[Distribution, ...]:
@@ -260,7 +268,8 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
         squared = _evidential_moment(predictions[0], term)
     else:
-        stacks = [v.stack for v in views(term, options, *predictions)]
+        counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
+        stacks = [v.stack for v in views(term, options, *counting)]
         squared = _over_entries(stacks, term, options)
         if not all(_moments_exist(stack) for stack in stacks):
             squared = squared + math.inf

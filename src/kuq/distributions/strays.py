@@ -1,0 +1,83 @@
+"""Atoms, components and members of weight zero that would spoil the numbers of the others.
+
+Weight zero times a finite value is zero. What has no weight does harm only where it is so far out
+that its value is infinite, or that units and grids that follow all parameters leave the others
+without digits. There it takes the place of the one with the largest weight, which changes no sum.
+Elsewhere it stays: the derivative by its weight is that of the law that it would bring in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from kuq._array import Array, any_true, detach, namespace, safe_sqrt
+from kuq.distributions.atoms import Products
+from kuq.distributions.laws import Law
+
+#: How many times as far, wide or narrow as those with weight something may be.
+_FAR = 2.0**10
+
+
+def strays(weights: Array, loc: Array, scale: Array) -> Array:
+    """Which of those along the last axis have no weight, and are out of proportion to the others."""
+    xp = namespace(weights, loc, scale)
+    loc, scale = detach(loc), detach(scale)
+    zero = weights == 0
+    gap = xp.abs(loc - xp.take_along_axis(loc, heaviest(weights, loc), axis=-1))
+    size = xp.maximum(gap, scale)
+    reach = xp.max(xp.where(zero, xp.zeros_like(size), size), axis=-1, keepdims=True)
+    least = xp.min(xp.where(zero, xp.full_like(scale, math.inf), scale), axis=-1, keepdims=True)
+    return zero & ((size > _FAR * reach) | (scale < least / _FAR) | (size == math.inf))
+
+
+def heaviest(weights: Array, like: Array) -> Array:
+    """The position of the largest weight along the last axis, with the axes of ``like``."""
+    xp = namespace(weights)
+    spread = xp.broadcast_to(detach(weights), like.shape)
+    return xp.argmax(spread, axis=-1, keepdims=True)
+
+
+def without_strays(law: Law) -> Law:
+    """The same law with no stray among its atoms or their components."""
+    if law.tail is not None:  # components of a quadrature are what they have to be
+        return law
+    atoms = law.atoms
+    if isinstance(atoms, Products) and any_true(atoms.weights == 0) is not False:
+        away = strays(atoms.weights, atoms.loc, atoms.scale)
+        replaced = _replaced(away, heaviest(atoms.weights, away))
+        atoms = dataclasses.replace(atoms, loc=replaced(atoms.loc), scale=replaced(atoms.scale))
+    if law.weights is not None and any_true(law.weights == 0) is not False:
+        atoms = _without_stray_atoms(dataclasses.replace(law, atoms=atoms))
+    return law if atoms is law.atoms else dataclasses.replace(law, atoms=atoms)
+
+
+def _replaced(away: Array, best: Array) -> Callable[[Array], Array]:
+    def replaced(array: Array) -> Array:
+        xp = namespace(array)
+        return xp.where(away, xp.take_along_axis(array, best, axis=-1), array)
+
+    return replaced
+
+
+def _without_stray_atoms(law: Law) -> object:
+    """Atoms (lead…, A, d, …), one of which strays if any of its coordinates does."""
+    xp = namespace(law.atoms.reference)
+    weights = law.full_weights()
+    mean, deviation = (xp.moveaxis(a, -2, -1) for a in (law.atoms.mean(), _deviation(law)))
+    each = xp.broadcast_to(weights[..., None, :], mean.shape)
+    away = xp.any(strays(each, mean, deviation), axis=-2)
+    best = heaviest(weights, weights)
+
+    def replaced(array: Array, axes: int) -> Array:
+        more = (..., *(None,) * axes)
+        index = xp.broadcast_to(best[more], (*best.shape, *array.shape[best.ndim :]))
+        chosen = xp.take_along_axis(array, index, axis=best.ndim - 1)
+        return xp.where(away[more], chosen, array)
+
+    return law.atoms.map(replaced)
+
+
+def _deviation(law: Law) -> Array:
+    return safe_sqrt(law.atoms.variance())
