@@ -1,4 +1,4 @@
-"""The log score of laws of every class: their own densities, exact entropies, infinite divergences."""
+"""The log score of laws of every class: own densities, exact entropies, infinite divergences."""
 
 import math
 

@@ -21,7 +21,7 @@ _FAR = 2.0**10
 
 
 def strays(weights: Array, loc: Array, scale: Array) -> Array:
-    """Which of those along the last axis have no weight, and are out of proportion to the others."""
+    """Which along the last axis have no weight and are out of proportion to those that have."""
     xp = namespace(weights, loc, scale)
     loc, scale = detach(loc), detach(scale)
     zero = weights == 0
