@@ -41,7 +41,7 @@ def measures(p, score, y, **options):
     if not isinstance(score, kuq.LogScore):
         options = {k: v for k, v in options.items() if k != "draws"}
     bma = kuq.decompose(p, score, estimator="bma", unbiased=False, **options)
-    first = next(m for m in p.member_list() if m.batch_shape or float(m.mean()) < 1e100)
+    first = next(m for m in p.member_list() if m.batch_shape or np.all(to_numpy(m.mean()) < 1e100))
     found = {
         "aleatoric": pairwise.aleatoric,
         "epistemic": pairwise.epistemic,

@@ -24,7 +24,7 @@ from kuq._array import (
 )
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.laws import Law, Stack
-from kuq.distributions.strays import heaviest, strays, without_strays
+from kuq.distributions.strays import heaviest, strays
 from kuq.errors import ParameterError, ShapeError
 
 
@@ -230,12 +230,12 @@ class Ensemble(Prediction):
     def stack(self, marginal: bool, rtol: float) -> Stack:
         """The members in canonical form, in groups of one kind, with lead axes (m, n)."""
         if isinstance(self.members, Distribution):
-            law = without_strays(self.members.law(marginal, rtol))
+            law = self.members.law(marginal, rtol)
             return Stack((law.flatten_batch(members=True),), self.weights)
         groups = []
         for _, run in groupby(self.members, key=lambda m: (type(m), m.parameter_shapes)):
             laws = [member.law(marginal, rtol).flatten_batch(members=False) for member in run]
-            groups.append(without_strays(Law.joined(laws)))
+            groups.append(Law.joined(laws))
         return Stack(tuple(groups), self.weights)
 
     def _describe(self) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from kuq._array import Array, any_true, detach, namespace, safe_sqrt
 from kuq.distributions.atoms import Products
-from kuq.distributions.laws import Law
+from kuq.distributions.laws import Law, Stack
 
 #: How many times as far, wide or narrow as those with weight something may be.
 _FAR = 2.0**10
@@ -37,6 +37,11 @@ def heaviest(weights: Array, like: Array) -> Array:
     xp = namespace(weights)
     spread = xp.broadcast_to(detach(weights), like.shape)
     return xp.argmax(spread, axis=-1, keepdims=True)
+
+
+def prepared(tile: Stack) -> Stack:
+    """A tile of laws with more digits and without strays, ready for computing."""
+    return tile.widened().map(without_strays)
 
 
 def without_strays(law: Law) -> Law:

@@ -27,7 +27,7 @@ from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.distributions.log_densities import log_sum, lowest
-from kuq.distributions.strays import without_strays
+from kuq.distributions.strays import prepared
 from kuq.distributions.zero_variances import without_zeros
 from kuq.errors import NoClosedFormError
 from kuq.expectations import densities, relative_entropy
@@ -80,7 +80,7 @@ class LogView:
         if self.stack.batch_count == 0:  # shapes come from one made-up entry
             return compute(*(stack.blank().widened() for stack in stacks))[..., :0]
         tiles = pieces(self.stack.batch_count, cost, budget_of(options, reference), reference)
-        parts = [compute(*(stack.index(part).widened() for stack in stacks)) for part in tiles]
+        parts = [compute(*(prepared(stack.index(part)) for stack in stacks)) for part in tiles]
         return namespace(reference).concat(parts, axis=-1)
 
 
@@ -183,8 +183,7 @@ def view(prediction: Prediction, joint: bool, rtol: float) -> LogView:
         stack = prediction.stack(not joint, rtol)
     else:
         assert isinstance(prediction, Distribution)
-        law = without_strays(prediction.law(not joint, rtol))
-        stack = Stack((law.flatten_batch(members=False),))
+        stack = Stack((prediction.law(not joint, rtol).flatten_batch(members=False),))
     return LogView(stack.map(_as_one_atom), joint, prediction.batch_shape, prediction.event_shape)
 
 

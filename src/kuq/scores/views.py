@@ -32,7 +32,7 @@ from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.selected import selected
-from kuq.distributions.strays import without_strays
+from kuq.distributions.strays import prepared
 from kuq.errors import NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import atoms, evidential, moments
 from kuq.expectations.tiles import pieces
@@ -121,8 +121,7 @@ def _stack(prediction: Prediction, marginal: bool, rtol: float) -> Stack:
     if isinstance(prediction, Ensemble):
         return prediction.stack(marginal, rtol)
     assert isinstance(prediction, Distribution)
-    law = without_strays(prediction.law(marginal, rtol))
-    return Stack((law.flatten_batch(members=False),))
+    return Stack((prediction.law(marginal, rtol).flatten_batch(members=False),))
 
 
 def _members(prediction: Prediction) -> tuple[Distribution, ...]:
@@ -311,7 +310,7 @@ def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
     )
     found = []
     for part in pieces(count, cost, budget_of(options, reference), reference):
-        some = [stack.index(part).widened() for stack in stacks]
+        some = [prepared(stack.index(part)) for stack in stacks]
         found.append(detach(_pair_moments([stretched(x, term.kernel.weights) for x in some])))
     return namespace(*found).concat(found)
 
