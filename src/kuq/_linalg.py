@@ -65,4 +65,5 @@ def _one_by_one(name: str, jax: Any) -> Callable[..., Any]:
         results = jax.lax.map(lambda parts: operation(*parts), flat)
         return jax.tree.map(lambda x: x.reshape(*lead, *x.shape[1:]), results)
 
-    return jax.jit(over_stack)
+    compiled: Callable[..., Any] = jax.jit(over_stack)
+    return compiled

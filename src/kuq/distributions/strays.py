@@ -13,23 +13,30 @@ import math
 from collections.abc import Callable
 
 from kuq._array import Array, any_true, detach, namespace, safe_sqrt
-from kuq.distributions.atoms import Products
+from kuq.distributions.atoms import Atoms, Points, Products
 from kuq.distributions.laws import Law, Stack
 
 #: How many times as far, wide or narrow as those with weight something may be.
 _FAR = 2.0**10
 
 
-def strays(weights: Array, loc: Array, scale: Array) -> Array:
-    """Which along the last axis have no weight and are out of proportion to those that have."""
-    xp = namespace(weights, loc, scale)
-    loc, scale = detach(loc), detach(scale)
+def strays(weights: Array, loc: Array, scale: Array | None) -> Array:
+    """Which along the last axis have no weight and are out of proportion to those that have.
+
+    A scale of None is zero: points.
+    """
+    xp = namespace(weights, loc)
+    loc = detach(loc)
     zero = weights == 0
-    gap = xp.abs(loc - xp.take_along_axis(loc, heaviest(weights, loc), axis=-1))
-    size = xp.maximum(gap, scale)
+    size = xp.abs(loc - xp.take_along_axis(loc, heaviest(weights, loc), axis=-1))
+    if scale is not None:
+        size = xp.maximum(size, detach(scale))
     reach = xp.max(xp.where(zero, xp.zeros_like(size), size), axis=-1, keepdims=True)
+    away = zero & (size > _FAR * reach)
+    if scale is None:
+        return away
     least = xp.min(xp.where(zero, xp.full_like(scale, math.inf), scale), axis=-1, keepdims=True)
-    return zero & ((size > _FAR * reach) | (scale < least / _FAR) | (size == math.inf))
+    return away | (zero & ((scale < least / _FAR) | (size == math.inf)))
 
 
 def heaviest(weights: Array, like: Array) -> Array:
@@ -51,8 +58,9 @@ def without_strays(law: Law) -> Law:
     atoms = law.atoms
     if isinstance(atoms, Products) and any_true(atoms.weights == 0) is not False:
         away = strays(atoms.weights, atoms.loc, atoms.scale)
-        replaced = _replaced(away, heaviest(atoms.weights, away))
-        atoms = dataclasses.replace(atoms, loc=replaced(atoms.loc), scale=replaced(atoms.scale))
+        if any_true(away) is not False:
+            replaced = _replaced(away, heaviest(atoms.weights, away))
+            atoms = dataclasses.replace(atoms, loc=replaced(atoms.loc), scale=replaced(atoms.scale))
     if law.weights is not None and any_true(law.weights == 0) is not False:
         atoms = _without_stray_atoms(dataclasses.replace(law, atoms=atoms))
     return law if atoms is law.atoms else dataclasses.replace(law, atoms=atoms)
@@ -66,13 +74,18 @@ def _replaced(away: Array, best: Array) -> Callable[[Array], Array]:
     return replaced
 
 
-def _without_stray_atoms(law: Law) -> object:
+def _without_stray_atoms(law: Law) -> Atoms:
     """Atoms (lead…, A, d, …), one of which strays if any of its coordinates does."""
-    xp = namespace(law.atoms.reference)
+    atoms: Atoms = law.atoms
+    xp = namespace(atoms.reference)
     weights = law.full_weights()
-    mean, deviation = (xp.moveaxis(a, -2, -1) for a in (law.atoms.mean(), _deviation(law)))
+    mean, deviation = xp.moveaxis(atoms.mean(), -2, -1), None
+    if not isinstance(atoms, Points):
+        deviation = xp.moveaxis(safe_sqrt(atoms.variance()), -2, -1)
     each = xp.broadcast_to(weights[..., None, :], mean.shape)
     away = xp.any(strays(each, mean, deviation), axis=-2)
+    if any_true(away) is False:
+        return atoms
     best = heaviest(weights, weights)
 
     def replaced(array: Array, axes: int) -> Array:
@@ -81,8 +94,4 @@ def _without_stray_atoms(law: Law) -> object:
         chosen = xp.take_along_axis(array, index, axis=best.ndim - 1)
         return xp.where(away[more], chosen, array)
 
-    return law.atoms.map(replaced)
-
-
-def _deviation(law: Law) -> Array:
-    return safe_sqrt(law.atoms.variance())
+    return atoms.map(replaced)
