@@ -36,7 +36,7 @@ def test_every_law_and_score_takes_constants(jax, case, score, kind):
     def with_argument(value):
         return from_arrays(case, score, {**outside, name: value}, y)
 
-    assert jax.eval_shape(with_argument, parameters[name])["total"].shape == wanted
+    assert jax.eval_shape(with_argument, parameters[name])["entropy"].shape == wanted
     law = CASES[case].make(**{name: value[0] for name, value in outside.items()})
     options = options_for(case, score)
     shape = jax.eval_shape(lambda y: kuq.score(law, y, SCORES[score], **options), OUTCOME)
