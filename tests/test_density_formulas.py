@@ -14,13 +14,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from kuq.expectations.densities import (
-    low_rank_entropy,
-    low_rank_kl,
-    mixture_log_density,
-    normal_entropy,
-    normal_kl,
-)
+from kuq.distributions.log_densities import mixture_log_density
+from kuq.expectations.densities import low_rank_entropy, low_rank_kl, normal_entropy, normal_kl
 from kuq.expectations.relative_entropy import mixture_entropy, mixture_kl, mutual_information
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -22,17 +22,16 @@ Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 
 
-class checks(Switch):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
+class checks(Switch, default=True):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
     """Switch value checks on or off; shapes are always checked.
 
-    Takes effect at once; used in a ``with`` statement it restores the former state at the end.
+    Takes effect at once, in this thread (or asynchronous task) alone; used in a ``with``
+    statement it restores the former state at the end.
 
     >>> import kuq
     >>> with kuq.checks(False):
     ...     _ = kuq.Normal(0.0, -1.0)
     """
-
-    state = True
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(bool(enabled))
@@ -57,15 +56,50 @@ def namespace(*arrays: Array) -> Namespace:
 
 
 def is_traced(array: Array) -> bool:
-    """Whether the values of an array cannot be read now (jax.jit, vmap, torch.compile)."""
+    """Whether what is computed from an array cannot be read now (jax.jit, vmap, torch.compile).
+
+    That holds for every array of JAX inside a transformed function: what comes from outside, with
+    values that are known, is recorded there like its arguments.
+    """
     if isinstance(array, np.ndarray):
         return False
     if array_api_compat.is_jax_array(array):
-        return isinstance(array, sys.modules["jax"].core.Tracer)
+        return _is_tracer(array) or _jax_is_tracing()
     if array_api_compat.is_torch_array(array):
         torch = sys.modules["torch"]
         return bool(torch.compiler.is_compiling() or _is_batched(array, torch._C._functorch))
     return False
+
+
+def _is_tracer(array: Array) -> bool:
+    """Whether an array of JAX has no values at all."""
+    return isinstance(array, sys.modules["jax"].core.Tracer)
+
+
+def _is_unknown(array: Array) -> bool:
+    """Whether the values of an array itself cannot be read."""
+    return _is_tracer(array) if array_api_compat.is_jax_array(array) else is_traced(array)
+
+
+def readable(values: Any, what: str) -> Any:
+    """Values that have to be read: inside a trace as NumPy arrays, if they are known there."""
+    if not is_array(values) or not is_traced(values):
+        return values
+    if _is_unknown(values):
+        raise ParameterError(
+            f"{what} reads its values, which are not known inside of jit, grad or vmap; "
+            "call it outside"
+        )
+    return np.asarray(values)
+
+
+def _jax_is_tracing() -> bool:
+    """Whether a transformation of JAX stands around the caller."""
+    jax = sys.modules["jax"]
+    clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
+    if clean is not None:
+        return not clean()
+    return _is_tracer(jax.numpy.zeros(()))  # no name for it: jit shows in what an operation gives
 
 
 def _is_batched(tensor: Array, functorch: Any) -> bool:
@@ -220,10 +254,15 @@ def _reject_unusable(name: str, value: Array) -> None:
 def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     """Bring named values to one library, float dtype and device.
 
-    Python numbers and lists follow the arrays; integers become the default float; half
-    precision is computed in float32. Returns the arrays by name and the dtype for results.
+    Python numbers and lists follow the arrays, and inside a trace of JAX, where NumPy arrays are
+    constants, those follow; integers become the default float; half precision is computed in
+    float32. Returns the arrays by name and the dtype for results.
     """
     taken = {name: _take(name, value) for name, value in values.items()}
+    for name, value in taken.items():
+        if not _is_list(values[name]) and follows(value, taken.values()):
+            _reject_unusable(name, value)
+            taken[name] = to_jax(value)
     # Lists became NumPy arrays; only arrays that the user made decide library and dtype.
     made = [v for name, v in taken.items() if is_array(v) and not _is_list(values[name])]
     arrays = made or [v for v in taken.values() if is_array(v)]
@@ -255,6 +294,18 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
         else:
             out[name] = xp.asarray(value, dtype=work)
     return out, dtype
+
+
+def to_jax(array: np.ndarray) -> Array:
+    """A NumPy array in JAX, in 32 bits where that has no more."""
+    return sys.modules["jax"].numpy.asarray(array)
+
+
+def follows(array: Array, others: Iterable[Any]) -> bool:
+    """Whether an array is of NumPy and stands beside arrays of JAX, in the middle of a trace."""
+    if "jax" not in sys.modules or not isinstance(array, np.ndarray):
+        return False
+    return any(array_api_compat.is_jax_array(other) for other in others) and _jax_is_tracing()
 
 
 def adopted(value: Any, like: Array, name: str = "value") -> Array:
@@ -297,7 +348,7 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
 
 def require(condition: Array, name: str, expected: str, values: Array, remedy: str = "") -> None:
     """Raise ParameterError with the first offending value unless the condition holds everywhere."""
-    if not checks.state or is_traced(condition) or is_traced(values):
+    if _is_unknown(condition) or _is_unknown(values) or not validating():
         return
     xp = namespace(condition)
     if bool(xp.all(condition)):
@@ -322,7 +373,11 @@ def all_finite(array: Array) -> bool:
 
 def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if checks.state and not is_traced(array) and not all_finite(array):
+        if _is_unknown(array) or not validating():
+            continue
+        if is_traced(array):  # values that are known, in the middle of a trace
+            array = np.asarray(array)
+        if not all_finite(array):
             require(
                 namespace(array).isfinite(array),
                 name,
@@ -346,4 +401,4 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 
 def validating() -> bool:
-    return checks.state
+    return bool(checks.state())

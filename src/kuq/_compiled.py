@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,18 +28,17 @@ WORTHWHILE = 200_000
 _repetitions: ContextVar[float] = ContextVar("repetitions", default=1.0)
 
 
-class compiled(Switch):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
+class compiled(Switch, default=None):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
     """Choose compiled code for NumPy arrays: True always, False never, None for large work.
 
-    The default is None. Results agree to rounding. Takes effect at once; used in a ``with``
-    statement it restores the former state at the end. Needs the extra ``fast`` (numba).
+    The default is None. Results agree to rounding. Takes effect at once, in this thread (or
+    asynchronous task) alone; used in a ``with`` statement it restores the former state at the
+    end. Needs the extra ``fast`` (numba).
 
     >>> import kuq
     >>> with kuq.compiled(False):
     ...     u = kuq.decompose(kuq.Ensemble(kuq.Normal([0.0, 1.0], [1.0, 1.0])), kuq.CRPS())
     """
-
-    state: ClassVar[bool | None] = None
 
     def __init__(self, enabled: bool | None) -> None:
         if enabled is not None and not isinstance(enabled, bool):
@@ -61,11 +60,10 @@ def repeated(times: int) -> Iterator[None]:
 
 def twin(name: str, work: float, *arrays: Any) -> ModuleType | None:
     """The module ``kuq._numba.<name>``, or None where it is not to be used."""
-    if compiled.state is False or (
-        compiled.state is None and work * _repetitions.get() < WORTHWHILE
-    ):
-        return None
     if not all(type(a) is np.ndarray and a.dtype == np.float64 for a in arrays):
+        return None
+    wanted = compiled.state()
+    if wanted is False or (wanted is None and work * _repetitions.get() < WORTHWHILE):
         return None
     return importlib.import_module(f"kuq._numba.{name}") if _installed() else None
 

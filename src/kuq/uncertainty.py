@@ -17,7 +17,7 @@ from kuq.kernels.log_score import LogScore
 from kuq.result import Uncertainty
 from kuq.scores import kernel_decompose, log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.scores.views import first_or_second_order
+from kuq.scores.views import first_order
 
 _ESTIMATORS = ("pairwise", "bma")
 
@@ -62,6 +62,9 @@ def decompose(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
             " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
+    prediction = prediction.beside(_arrays_of(score))
+    if isinstance(prediction, Ensemble):
+        prediction = prediction.counting()
     if isinstance(score, LogScore):
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
     else:
@@ -110,7 +113,7 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p)
+    p = first_order(p).beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
     else:
@@ -138,7 +141,7 @@ def divergence(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    p, q = _aligned(p, q, score)
     if isinstance(score, LogScore):
         value = log_decompose.divergence(p, q, options)
     else:
@@ -168,7 +171,7 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p)
+    p = first_order(p).beside([y, *_arrays_of(score)])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
     if isinstance(score, LogScore):
@@ -199,7 +202,7 @@ def expected_kernel(
     options = Options.checked(False, rtol, draws, seed, max_memory)
     if not isinstance(kernel, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
-    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    p, q = _aligned(p, q, kernel)
     return _cast(kernel_decompose.expected_kernel(p, q, kernel, options), p, q)
 
 
@@ -222,6 +225,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_divergences")
+    prediction = prediction.beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
     else:
@@ -252,21 +256,35 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_influence")
+    prediction = prediction.beside(_arrays_of(score))
     needed = 3 if options.unbiased_members else 2
-    if prediction.member_count < needed:
+    counting = prediction.positions_that_count()
+    if len(counting) < needed:
         raise InsufficientDataError(
-            f"member_influence needs at least {needed} members, so that enough are left, got "
-            f"{prediction.member_count}; with unbiased=False two are enough"
+            f"member_influence needs at least {needed} members with weight, so that enough are "
+            f"left, got {len(counting)}; with unbiased=False two are enough"
         )
+    whole, prediction = prediction, prediction.counting()
     if isinstance(score, LogScore):
         entropies, matrix, method = log_decompose.member_parts(prediction, options)
     else:
         assert isinstance(score, Kernel)
         score, entropies, matrix, method = kernel_decompose.member_parts(prediction, score, options)
-    aleatoric, epistemic = scores.leave_one_out(
+    parts = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )
+    if prediction.member_count < whole.member_count:
+        parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+    aleatoric, epistemic = parts
     return _result(prediction, score, aleatoric, epistemic, "pairwise", unbiased, method)
+
+
+def _spread_out(values: Array, positions: list[int], count: int) -> Array:
+    """Rows of an array at some positions among rows of zeros: who has no weight changes nothing."""
+    xp = namespace(values)
+    zero = xp.zeros_like(values[0, ...])
+    rows = {position: values[k, ...] for k, position in enumerate(positions)}
+    return xp.stack([rows.get(position, zero) for position in range(count)])
 
 
 def _sum(aleatoric: Array, epistemic: Array) -> Array:
@@ -307,8 +325,21 @@ def _check_member_count(
             )
 
 
-def _aligned(p: Prediction, q: Prediction) -> tuple[Prediction, Prediction]:
-    """Check that two predictions speak of the same outcomes."""
+def _arrays_of(score: Score) -> list[Array]:
+    """The arrays that a score brings along."""
+    if not isinstance(score, Kernel):
+        return []
+    owners = [owner for term in score.terms() for owner in (term.kernel, *term.stages)]
+    names = ("bandwidth", "weights", "low", "high")
+    values = [getattr(owner, name, None) for owner in owners for name in names]
+    return [value for value in values if is_array(value)]
+
+
+def _aligned(p: Prediction, q: Prediction, score: Score) -> tuple[Prediction, Prediction]:
+    """Two first-order predictions in one library, checked to speak of the same outcomes."""
+    p, q = first_order(p), first_order(q)
+    arrays = [p.reference, q.reference, *_arrays_of(score)]
+    p, q = p.beside(arrays), q.beside(arrays)
     try:
         namespace(p.reference, q.reference)
     except TypeError:

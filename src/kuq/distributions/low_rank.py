@@ -19,6 +19,7 @@ from kuq._array import (
 from kuq.distributions.atoms import LowRanks, Normals
 from kuq.distributions.base import Distribution
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import low_rank_log_density
 from kuq.errors import ShapeError
 
 
@@ -72,6 +73,9 @@ class LowRankNormal(Distribution):
         return Law(
             LowRanks(self.loc[..., None, :], self.factor[..., None, :, :], self.diag[..., None, :])
         )
+
+    def log_density(self, x: Array) -> Array:
+        return low_rank_log_density(x, self.loc, self.factor, self.diag)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

@@ -10,6 +10,8 @@ from kuq._array import Array, adopt, broadcast, from_numpy, namespace, require, 
 from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, event_to_atom, split_event
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import mixture_log_density, of_coordinates
+from kuq.distributions.strays import without_strays
 from kuq.errors import ShapeError
 
 
@@ -68,13 +70,17 @@ class NormalMixture(Distribution):
         return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
 
     def variance(self) -> Array:
-        return Products(self.loc, self.scale, self.weights).variance()
+        return without_strays(self.law(marginal=True, rtol=0.0)).atoms.variance()[..., 0, 0]
 
     def law(self, marginal: bool, rtol: float) -> Law:
         def atom(x: Array) -> Array:
             return event_to_atom(x, self.event_ndim, marginal, trailing=1)
 
         return Law(Products(atom(self.loc), atom(self.scale), atom(self.weights)))
+
+    def log_density(self, x: Array) -> Array:
+        values = mixture_log_density(x, self.weights, self.loc, self.scale)
+        return of_coordinates(values, self.event_ndim)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

@@ -10,6 +10,11 @@ from kuq._array import Array, adopt, broadcast, namespace, require, require_fini
 from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.base import Distribution, event_to_atom, split_event
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import (
+    mixture_log_density,
+    of_coordinates,
+    point_log_density,
+)
 
 
 @final
@@ -43,6 +48,11 @@ class Normal(Distribution):
 
         return Law(Normals(atom(self.loc), atom(self.scale)))
 
+    def log_density(self, x: Array) -> Array:
+        one = namespace(self.loc).ones_like(self.loc)[..., None]
+        values = mixture_log_density(x, one, self.loc[..., None], self.scale[..., None])
+        return of_coordinates(values, self.event_ndim)
+
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         noise = self._variates(draws, rng)
         return self._before_event(self.loc) + self._before_event(self.scale) * noise
@@ -74,6 +84,9 @@ class Point(Distribution):
 
     def law(self, marginal: bool, rtol: float) -> Law:
         return Law(Points(event_to_atom(self.value, self.event_ndim, marginal)))
+
+    def log_density(self, x: Array) -> Array:
+        return of_coordinates(point_log_density(x, self.value), self.event_ndim)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         shape = (*self.batch_shape, draws, *self.event_shape)

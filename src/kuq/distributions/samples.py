@@ -22,6 +22,7 @@ from kuq._array import (
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Distribution, split_event
 from kuq.distributions.laws import Law
+from kuq.distributions.strays import without_strays
 from kuq.errors import ParameterError, ShapeError
 
 _POLICIES = ("raise", "propagate", "omit")
@@ -41,6 +42,9 @@ class Samples(Distribution):
     """
 
     parameters = ("values", "weights")
+    without_density = (
+        "use a kernel score such as CRPS(), or fit a Normal or NormalMixture to the draws"
+    )
     axes_before_event = 1
 
     def __init__(
@@ -121,11 +125,11 @@ class Samples(Distribution):
         return int(self.values.shape[self.values.ndim - self.event_ndim - 1])
 
     def mean(self) -> Array:
-        law = self.law(marginal=True, rtol=0.0)
+        law = without_strays(self.law(marginal=True, rtol=0.0))
         return namespace(self.values).sum(law.atom_weights() * law.atoms.value[..., 0], axis=-1)
 
     def variance(self) -> Array:
-        law = self.law(marginal=True, rtol=0.0)
+        law = without_strays(self.law(marginal=True, rtol=0.0))
         xp, weights = namespace(self.values), law.atom_weights()
         gap = law.atoms.value[..., 0] - self.mean()[..., None]
         gap = gap - xp.sum(weights * gap, axis=-1, keepdims=True)  # what the mean rounded off
@@ -164,7 +168,7 @@ class Samples(Distribution):
 
 def _are_finite(values: Array) -> bool:
     """Whether all values are known to be finite."""
-    return validating() and not is_traced(values) and all_finite(values)
+    return not is_traced(values) and validating() and all_finite(values)
 
 
 def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Array:

@@ -19,10 +19,12 @@ from kuq._array import (
     require_finite,
     widen,
 )
+from kuq._special import half_step
 from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, event_to_atom, split_event
 from kuq.distributions.gamma_grid import node_count, scale_mixture
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import of_coordinates, student_log_density
 
 
 @final
@@ -76,6 +78,22 @@ class StudentT(Distribution):
             return 1.0
         df = detach(self.df)
         return math.inf if math.prod(df.shape) == 0 else float(namespace(df).min(df))
+
+    def log_density(self, x: Array) -> Array:
+        values = student_log_density(x, self.df, self.loc, self.scale)
+        return of_coordinates(values, self.event_ndim)
+
+    def differential_entropy(self) -> Array:
+        df, scale = widen(self.df), widen(self.scale)
+        half = df / 2
+        xp = namespace(half)
+        step, slope = half_step(half)
+        shape = (half + 0.5) * slope - step + xp.log(df * math.pi) / 2
+        point = scale == 0
+        log_scale = xp.log(xp.where(point, xp.ones_like(half), scale))
+        values = xp.where(point, xp.full_like(half, -math.inf), shape + log_scale)
+        axes = tuple(range(values.ndim - self.event_ndim, values.ndim))
+        return xp.sum(values, axis=axes) if axes else values
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

@@ -13,14 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, namespace, safe_ratio
-from kuq.expectations.densities import (
-    bounded_exp,
-    log_sum,
-    lowest,
-    normal_entropy,
-    normal_log_density,
-    unit_gauss_legendre,
-)
+from kuq.distributions.log_densities import bounded_exp, log_sum, lowest, normal_log_density
+from kuq.expectations.densities import normal_entropy, unit_gauss_legendre
 
 # Panel ends in units of each component's scale; beyond the last one its mass is below 1e-17.
 _ENDS = (0.7, 1.4, 2.1, 2.8, 3.5, 4.2, 5.0, 6.0, 7.2, 8.7)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import adopt, detach, index_array, median, namespace, safe_sqrt
+from kuq._array import adopt, detach, index_array, median, namespace, readable, safe_sqrt
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
 #: Of more pairs a fixed random choice is taken.
@@ -25,7 +25,7 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
     >>> kuq.median_bandwidth([0.0, 1.0, 3.0])
     2.0
     """
-    taken, _ = adopt(values=values)
+    taken, _ = adopt(values=readable(values, "median_bandwidth"))
     array = detach(taken["values"])
     xp = namespace(array)
     if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:

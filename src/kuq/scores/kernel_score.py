@@ -22,6 +22,7 @@ from kuq._compiled import repeated
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import LowRanks, Points, Products
 from kuq.distributions.laws import Law, Stack, worst_method
+from kuq.distributions.strays import prepared
 from kuq.errors import InsufficientDataError
 from kuq.expectations import moments, routes, rules, whole_ensembles
 from kuq.expectations.measure import Measure
@@ -49,7 +50,7 @@ def over_tiles(
 
     def tile(part: slice, take: Callable[[Stack], Stack] | None = None) -> list[Array]:
         take = take or (lambda stack: stack.index(part))
-        stacks = [stretched(take(v.stack).widened(), term.kernel.weights) for v in views]
+        stacks = [stretched(prepared(take(v.stack)), term.kernel.weights) for v in views]
         return _in_own_units(measure.at(part), stacks, compute)
 
     n = first.stack.batch_count

@@ -94,10 +94,6 @@ def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
     return xp.stack(columns, axis=1)
 
 
-def member_entropies(prediction: Ensemble, options: Options) -> Array:
-    laws, _ = _members(prediction)
-    xp = namespace(prediction.reference)
-    rows = [
-        -_mean_log_ratio(_draws(law, options, m), law, None, options) for m, law in enumerate(laws)
-    ]
-    return xp.stack(rows)
+def law_entropy(law: Distribution, options: Options, position: int) -> Array:
+    """The entropy of one law, by the draws of the member at a position of an ensemble."""
+    return -_mean_log_ratio(_draws(law, options, position), law, None, options)

@@ -32,6 +32,7 @@ from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.selected import selected
+from kuq.distributions.strays import prepared
 from kuq.errors import NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import atoms, evidential, moments
 from kuq.expectations.tiles import pieces
@@ -97,6 +98,12 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
     return View(stack, prediction.batch_shape, event_shape, marginal)
+
+
+def first_order(prediction: Prediction) -> Prediction:
+    """What a prediction means where a first-order law is expected, of members with weight."""
+    known = first_or_second_order(prediction)
+    return known.counting() if isinstance(known, Ensemble) else known
 
 
 def first_or_second_order(prediction: Prediction) -> Prediction:
@@ -260,7 +267,8 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
         squared = _evidential_moment(predictions[0], term)
     else:
-        stacks = [v.stack for v in views(term, options, *predictions)]
+        counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
+        stacks = [v.stack for v in views(term, options, *counting)]
         squared = _over_entries(stacks, term, options)
         if not all(_moments_exist(stack) for stack in stacks):
             squared = squared + math.inf
@@ -302,7 +310,7 @@ def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
     )
     found = []
     for part in pieces(count, cost, budget_of(options, reference), reference):
-        some = [stack.index(part).widened() for stack in stacks]
+        some = [prepared(stack.index(part)) for stack in stacks]
         found.append(detach(_pair_moments([stretched(x, term.kernel.weights) for x in some])))
     return namespace(*found).concat(found)
 
