@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kuq._array import Array, identity, namespace, safe_sqrt
+from kuq._array import Array, identity, moved_axis, namespace, safe_sqrt
 from kuq._special import digamma, gammaln
 from kuq.distributions.atoms import (
     LowRanks,
@@ -114,9 +114,9 @@ def view(prediction: Prediction, joint: bool, rtol: float) -> LogView:
 
 
 def is_joint(*predictions: Prediction) -> bool:
-    """Low-rank normals of more than one dimension are not a product of their coordinates."""
+    """Low-rank normals are not a product of their coordinates."""
     members = [member for p in predictions for member in members_of(p)]
-    return any(isinstance(m, LowRankNormal) and m.event_shape != (1,) for m in members)
+    return any(isinstance(m, LowRankNormal) and not m.is_product for m in members)
 
 
 def law_entropy(law: Law) -> Array:
@@ -354,6 +354,6 @@ def prediction_log_density(prediction: Prediction, x: Array) -> Array:
     hit = xp.any(values == math.inf, axis=0)
     none = xp.all(values == -math.inf, axis=0)
     safe = xp.where(xp.isinf(values), xp.full_like(values, densities.lowest(values)), values)
-    mixed = densities.log_sum(weights, xp.moveaxis(safe, 0, -1))
+    mixed = densities.log_sum(weights, moved_axis(safe, 0, -1))
     mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
     return xp.where(hit, xp.full_like(mixed, math.inf), mixed)
