@@ -25,7 +25,7 @@ from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.errors import InsufficientDataError
 from kuq.expectations import moments, routes, rules, whole_ensembles
 from kuq.expectations.measure import Measure
-from kuq.expectations.tiles import pieces, tile_elements
+from kuq.expectations.tiles import fitting_elements, pieces, tile_elements
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
@@ -87,7 +87,8 @@ def _measure(term: Term, options: Options, v: View) -> Measure:
     reference = v.stack.reference
     width = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, reference)
     room = tile_elements(options.max_memory, reference)
-    return Measure(term.kernel, width, options.rtol, budget_of(options, reference), room)
+    most = fitting_elements(options.max_memory, reference)
+    return Measure(term.kernel, width, options.rtol, budget_of(options, reference), room, most)
 
 
 def _in_own_units(
