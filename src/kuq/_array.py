@@ -69,6 +69,11 @@ def is_traced(array: Array) -> bool:
     return False
 
 
+def torch_of(array: Array) -> Any:
+    """The library of a tensor, None for other arrays."""
+    return sys.modules["torch"] if array_api_compat.is_torch_array(array) else None
+
+
 def _is_batched(tensor: Array, functorch: Any) -> bool:
     """Whether torch.func.vmap stands around a tensor, be it inside a gradient transform."""
     while functorch.is_gradtrackingtensor(tensor):

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from kuq import scores
-from kuq._array import Array, adopted, any_true, is_array, namespace, require_finite
+from kuq._array import (
+    Array,
+    adopted,
+    any_true,
+    is_array,
+    is_traced,
+    namespace,
+    require_finite,
+    torch_of,
+)
+from kuq._threads import one_thread_each, one_torch_thread
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -20,8 +35,33 @@ from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.scores.views import first_or_second_order
 
 _ESTIMATORS = ("pairwise", "bma")
+#: Numbers of a prediction from which on a matrix product could have threads.
+_SMALLEST_FOR_THREADS = 64
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
+def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same, with one thread in linear algebra: threads are ours, over pieces of the work."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        given = [x.reference for x in (*args, *kwargs.values()) if isinstance(x, Prediction)]
+        large = any(math.prod(x.shape) >= _SMALLEST_FOR_THREADS for x in given)
+        if not large or is_traced(given[0]):
+            return function(*args, **kwargs)
+        if isinstance(given[0], np.ndarray):
+            with one_thread_each:
+                return function(*args, **kwargs)
+        torch = torch_of(given[0])
+        with nullcontext() if torch is None else one_torch_thread(torch):
+            return function(*args, **kwargs)
+
+    return call
+
+
+@_alone
 def decompose(
     prediction: Prediction,
     score: Score,
@@ -92,6 +132,7 @@ def _result(
     )
 
 
+@_alone
 def entropy(
     p: Prediction,
     score: Score,
@@ -119,6 +160,7 @@ def entropy(
     return _as_array(value, p.dtype)
 
 
+@_alone
 def divergence(
     p: Prediction,
     q: Prediction,
@@ -147,6 +189,7 @@ def divergence(
     return _cast(value, p, q)
 
 
+@_alone
 def score(
     p: Prediction,
     y: Any,
@@ -180,6 +223,7 @@ def score(
     return _as_array(value, p.dtype)
 
 
+@_alone
 def expected_kernel(
     p: Prediction,
     q: Prediction,
@@ -203,6 +247,7 @@ def expected_kernel(
     return _cast(kernel_decompose.expected_kernel(p, q, kernel, options), p, q)
 
 
+@_alone
 def member_divergences(
     prediction: Ensemble,
     score: Score,
@@ -230,6 +275,7 @@ def member_divergences(
     return _as_array(value, prediction.dtype)
 
 
+@_alone
 def member_influence(
     prediction: Ensemble,
     score: Score,

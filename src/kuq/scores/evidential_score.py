@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kuq._array import Array, constants, detach, is_traced, namespace, widen
+from kuq._threads import in_threads
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
@@ -14,7 +15,7 @@ from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.transforms import Select
-from kuq.scores.kernel_score import finish
+from kuq.scores.kernel_score import finish, threads_for
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import evidential_view, flat_bandwidth, no_route
 
@@ -42,14 +43,17 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
     if math.prod(v.shape) == 0:
         empty = finish(xp.reshape(nu, (-1,))[:0], v)
         return empty, empty
-    parts = []
     cost = evidential.core_size(options.rtol) * 14 * nu.shape[-1]
-    for part in pieces(flat[0].shape[0], cost, budget, nu):
+
+    def tile(part: slice) -> tuple[Array, Array]:
         width = bandwidth
         if bandwidth is not None and not isinstance(bandwidth, float):
             width = widen(bandwidth[part])
         nu, alpha, beta = (widen(x[part]) for x in flat)
-        parts.append(_term(term, nu, alpha, beta, width, options.rtol))
+        return _term(term, nu, alpha, beta, width, options.rtol)
+
+    count = flat[0].shape[0]
+    parts = in_threads(tile, pieces(count, cost, budget, nu), threads_for(count * cost, nu))
     both = [xp.concat(list(column)) * term.factor for column in zip(*parts, strict=True)]
     return finish(both[0], v), finish(both[1], v)
 
