@@ -66,7 +66,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_there_is_no_median_of_nothing(name):
-    with pytest.raises(kuq.InsufficientDataError, match="empty batch.* give the bandwidth"):
+    with pytest.raises(kuq.InsufficientDataError, match=r"empty batch.* give the bandwidth"):
         EMPTY[name](kuq.Gaussian("median"))
     EMPTY[name](kuq.Gaussian(1.0))  # an empty result
 

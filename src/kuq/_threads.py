@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -59,40 +58,25 @@ def in_threads(
         return [future.result() for future in waiting]
 
 
-class _OneThreadEach:
-    """Linear algebra of NumPy with one thread, from the first call to the end of the last.
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Linear algebra of NumPy with one thread, for a call from the main thread.
 
-    The number of threads is a setting of the whole process: calls that overlap share it.
+    The number is a setting of the whole process, and OpenBLAS lets no other thread raise it again:
+    calls from there leave it as it is.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._calls = 0
-        self._before: list[tuple[Any, int]] = []
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._calls += 1
-            if self._calls == 1:
-                found = [(library, library.get_num_threads()) for library in _blas_libraries()]
-                self._before = [(library, count) for library, count in found if count != 1]
-                for library, _ in self._before:
-                    library.set_num_threads(1)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._lock:
-            self._calls -= 1
-            if self._calls == 0:
-                for library, count in self._before:
-                    library.set_num_threads(count)
-
-
-one_thread_each = _OneThreadEach()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    found = [(library, library.get_num_threads()) for library in _blas_libraries()]
+    several = [(library, count) for library, count in found if count > 1]
+    for library, _ in several:
+        library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, count in several:
+            library.set_num_threads(count)
 
 
 class _OneTorchThread:
@@ -133,16 +117,3 @@ def _blas_libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController  # its import shows in the time of ours
 
     return [x for x in ThreadpoolController().lib_controllers if x.user_api == "blas"]
-
-
-def _after_fork() -> None:
-    """A child process has none of its parent's calls, and must not wait for their lock."""
-    before = one_thread_each._before if one_thread_each._calls else []
-    one_thread_each.__init__()  # type: ignore[misc]
-    one_torch_thread.__init__()  # type: ignore[misc]
-    for library, count in before:
-        library.set_num_threads(count)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
