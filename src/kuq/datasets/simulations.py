@@ -12,8 +12,8 @@ import numpy as np
 
 from kuq import __version__
 from kuq._digest import files_digest
-from kuq._ranges import Count, Positive, Seed, Within
 from kuq._numbers import whole_number
+from kuq._ranges import Count, Positive, Seed, Within
 from kuq.datasets import pdebench
 from kuq.datasets.base import Dataset
 from kuq.datasets.burgers import burgers

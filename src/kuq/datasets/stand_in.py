@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kuq._ranges import Within
 from kuq._numbers import as_whole_number
+from kuq._ranges import Within
 from kuq.datasets.base import Split
 from kuq.datasets.cache import cached_array
 from kuq.datasets.progress import progress
