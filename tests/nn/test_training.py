@@ -253,7 +253,7 @@ def test_members_without_a_finite_loss_are_named():
         ({"batch_size": 0}, "batch_size must be an integer ≥ 1"),
         ({"max_epochs": 2.5}, "max_epochs must be an integer ≥ 1"),
         ({"patience": 0}, "patience must be an integer ≥ 1"),
-        ({"burn_in": -1}, "burn_in must be a number of epochs"),
+        ({"burn_in": -1}, "burn_in must be an integer ≥ 0"),
         ({"n_samples": 1}, "at least two draws"),
     ],
 )
