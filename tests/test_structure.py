@@ -12,7 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 #: Every layer may import from itself and from those before it.
 LAYERS = (
     {"errors", "_digest", "_file_lock", "_ranges", "_replacing", "_switch"},
-    {"_array", "_compiled", "_linalg", "_special", "_threads"},
+    {"_array", "_compiled", "_linalg", "_numbers", "_special", "_threads"},
     {"_numba"},
     {"kernels"},
     {"distributions"},

@@ -15,6 +15,7 @@ import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from kuq._numbers import as_real_number, shown
 from kuq._switch import Switch
 from kuq.errors import ParameterError, ShapeError
 
@@ -102,6 +103,11 @@ def _jax_is_tracing() -> bool:
     return _is_tracer(jax.numpy.zeros(()))  # no name for it: jit shows in what an operation gives
 
 
+def torch_of(array: Array) -> Any:
+    """The library of a tensor, None for other arrays."""
+    return sys.modules["torch"] if array_api_compat.is_torch_array(array) else None
+
+
 def _is_batched(tensor: Array, functorch: Any) -> bool:
     """Whether torch.func.vmap stands around a tensor, be it inside a gradient transform."""
     while functorch.is_gradtrackingtensor(tensor):
@@ -123,6 +129,19 @@ def any_true(condition: Array) -> bool | None:
     if is_traced(condition):
         return None
     return bool(namespace(condition).any(condition))
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Whether two values are equal; arrays in library, dtype and every entry, NaN as well."""
+    if a is b:
+        return True
+    if not is_array(a) and not is_array(b):
+        return bool(a == b)
+    if type(a) is not type(b) or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if str(a.device) != str(b.device):
+        return False
+    return any_true((a != b) & ((a == a) | (b == b))) is False
 
 
 def constants(values: Sequence[float], like: Array) -> Array:
@@ -226,6 +245,13 @@ def flatten_event(x: Array, event_ndim: int, trailing: int = 0) -> Array:
     return namespace(x).reshape(x, (*x.shape[:start], d, *x.shape[stop:]))
 
 
+def moved_axis(x: Array, source: int, target: int) -> Array:
+    """The array with one axis at another place; torch.func.vmap knows no ``moveaxis``."""
+    order = [axis for axis in range(x.ndim) if axis != source % x.ndim]
+    order.insert(target % x.ndim, source % x.ndim)
+    return namespace(x).permute_dims(x, tuple(order))
+
+
 # Taking input.
 
 
@@ -246,9 +272,15 @@ def _reject_unusable(name: str, value: Array) -> None:
     try:
         real = xp.isdtype(value.dtype, ("bool", "integral", "real floating"))
     except TypeError:  # dtypes outside the standard: text, dates, records, bfloat16 of NumPy
-        real = "float" in str(value.dtype)
+        real = False
     if not real:
-        raise ParameterError(f"{name} must hold real numbers, got dtype {value.dtype}")
+        hint = "; pass value.astype(numpy.float32)" if "float" in str(value.dtype) else ""
+        raise ParameterError(f"{name} must hold real numbers, got dtype {value.dtype}{hint}")
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype.itemsize > 8:
+        raise ParameterError(
+            f"{name} has dtype {value.dtype}, but kuq computes in 64 bits at most; "
+            "pass value.astype(numpy.float64)"
+        )
 
 
 def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
@@ -325,10 +357,13 @@ def _is_list(value: Any) -> bool:
 
 def _take(name: str, value: Any) -> Any:
     """An array as it is, a Python number, or a NumPy array of what a list holds."""
-    if is_array(value) or isinstance(value, (int, float)):
+    if is_array(value):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
+    number = float(value) if isinstance(value, bool | np.bool_) else as_real_number(value)
+    if number is not None:
+        if math.isinf(number) and isinstance(value, int):
+            raise ParameterError(f"{name} must fit into a float, got {shown(value)}")
+        return number
     if isinstance(value, (list, tuple)) and value and all(is_array(v) for v in value):
         return namespace(*value).stack(list(value))
     return _as_numpy(name, value)
@@ -339,6 +374,12 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:
         raise ShapeError(f"{name} is not a regular array of numbers: {error}") from None
+    if array.dtype == object and all(type(entry) in (int, float) for entry in array.flat):
+        try:  # integers beyond 64 bits
+            return array.astype(np.float64)
+        except OverflowError:
+            largest = max((entry for entry in array.flat if type(entry) is int), key=abs)
+            raise ParameterError(f"{name} must fit into floats, got {shown(largest)}") from None
     if array.dtype == object:
         raise ParameterError(
             f"{name} must be an array, a number or a list of numbers, got {type(value).__name__}"

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from kuq import scores
-from kuq._array import Array, adopted, any_true, is_array, namespace, require_finite
+from kuq._array import (
+    Array,
+    adopted,
+    any_true,
+    is_array,
+    is_traced,
+    namespace,
+    require_finite,
+    torch_of,
+)
+from kuq._threads import one_thread_each, one_torch_thread
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -20,8 +35,33 @@ from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.scores.views import first_order
 
 _ESTIMATORS = ("pairwise", "bma")
+#: Numbers of a prediction from which on a matrix product could have threads.
+_SMALLEST_FOR_THREADS = 64
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
+def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same, with one thread in linear algebra: threads are ours, over pieces of the work."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        given = [x.reference for x in (*args, *kwargs.values()) if isinstance(x, Prediction)]
+        large = any(math.prod(x.shape) >= _SMALLEST_FOR_THREADS for x in given)
+        if not large or is_traced(given[0]):
+            return function(*args, **kwargs)
+        if isinstance(given[0], np.ndarray):
+            with one_thread_each():
+                return function(*args, **kwargs)
+        torch = torch_of(given[0])
+        with nullcontext() if torch is None else one_torch_thread(torch):
+            return function(*args, **kwargs)
+
+    return call
+
+
+@_alone
 def decompose(
     prediction: Prediction,
     score: Score,
@@ -39,7 +79,10 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
-    ``max_memory`` bounds scratch memory in bytes.
+    ``max_memory`` bounds scratch memory in bytes: what the call holds beside your arrays and the
+    results. Fields are compared in blocks of draws and pieces of coordinates; copied as a whole,
+    one input at a time, are draws under ``Marginal`` kernels, arrays of float32 and weighted
+    events, and evidential laws need some 70 KB for each coordinate of one input.
 
     >>> import kuq, numpy as np
     >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [2.0]], 1.0)), kuq.SquaredError())
@@ -95,6 +138,7 @@ def _result(
     )
 
 
+@_alone
 def entropy(
     p: Prediction,
     score: Score,
@@ -122,6 +166,7 @@ def entropy(
     return _as_array(value, p.dtype)
 
 
+@_alone
 def divergence(
     p: Prediction,
     q: Prediction,
@@ -150,6 +195,7 @@ def divergence(
     return _cast(value, p, q)
 
 
+@_alone
 def score(
     p: Prediction,
     y: Any,
@@ -183,6 +229,7 @@ def score(
     return _as_array(value, p.dtype)
 
 
+@_alone
 def expected_kernel(
     p: Prediction,
     q: Prediction,
@@ -206,6 +253,7 @@ def expected_kernel(
     return _cast(kernel_decompose.expected_kernel(p, q, kernel, options), p, q)
 
 
+@_alone
 def member_divergences(
     prediction: Ensemble,
     score: Score,
@@ -234,6 +282,7 @@ def member_divergences(
     return _as_array(value, prediction.dtype)
 
 
+@_alone
 def member_influence(
     prediction: Ensemble,
     score: Score,

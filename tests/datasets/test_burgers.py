@@ -154,8 +154,8 @@ def test_threads_do_not_change_the_numbers(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n": 0}, "n must be an integer of at least 1"),
-        ({"frames": 1}, "frames must be an integer of at least 2"),
+        ({"n": 0}, "n must be an integer ≥ 1"),
+        ({"frames": 1}, "frames must be an integer ≥ 2"),
         ({"viscosity": 0.0}, "viscosity must be finite and positive"),
         ({"final_time": float("inf")}, "final_time"),
         ({"courant": -1.0}, "courant"),

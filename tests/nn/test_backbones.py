@@ -203,7 +203,7 @@ def test_wrong_descriptions():
     for make, message in (
         (lambda: kuq.nn.ConvNeXt("huge"), "size must be one of"),
         (lambda: kuq.nn.ConvNeXt(depths=(1, 2)), "depths needs four numbers"),
-        (lambda: kuq.nn.FNO(modes=0), "modes must be a positive integer"),
+        (lambda: kuq.nn.FNO(modes=0), "modes must be an integer ≥ 1"),
         (lambda: kuq.nn.MLP((5, -1)), "hidden_sizes must be positive"),
         (
             lambda: kuq.nn.Network(lambda: "a", kuq.nn.NormalHead, (3,)),

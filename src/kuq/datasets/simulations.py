@@ -12,6 +12,7 @@ import numpy as np
 
 from kuq import __version__
 from kuq._digest import files_digest
+from kuq._numbers import whole_number
 from kuq._ranges import Count, Positive, Seed, Within
 from kuq.datasets import pdebench
 from kuq.datasets.base import Dataset
@@ -23,7 +24,7 @@ from kuq.datasets.pairs import Pairs, pair_dataset
 from kuq.datasets.progress import progress
 from kuq.datasets.superposed_waves import superposed_waves
 from kuq.datasets.tables import split_rows
-from kuq.datasets.trajectories import positive, whole_number
+from kuq.datasets.trajectories import positive
 from kuq.errors import ParameterError
 
 #: From initial states to their trajectories.
@@ -63,7 +64,7 @@ def load_kuramoto_sivashinsky(
     ``simulation_seed`` starts; they are simulated on first use and cached. The twin has as
     many trajectories as the test split. The paper has ``trajectories=10_000``.
     """
-    how = Pairs(pairs, whole_number("frames", frames, 3))
+    how = Pairs(pairs, whole_number(frames, "frames", 3))
     positive("interval", interval)
     settings = {"frames": frames, "interval": interval, "points": points}
 
@@ -117,10 +118,10 @@ def load_burgers(
     ``seed`` chooses splits and pairs of one fixed set of them. The twin has as many trajectories
     as the test split.
     """
-    how = Pairs(pairs, whole_number("frames", frames, 3))
+    how = Pairs(pairs, whole_number(frames, "frames", 3))
     positive("final_time", final_time)
     settings = {"frames": frames, "final_time": final_time, "points": points}
-    tests = len(split_rows(whole_number("trajectories", trajectories, 1), seed)[2])
+    tests = len(split_rows(whole_number(trajectories, "trajectories", 1), seed)[2])
     provenance = {
         "equation": "∂ₜu + ∂ₓ(u²/2) = (ν/π)∂ₓₓu, periodic on [0, 1), from superposed sinusoids",
         "trajectories": trajectories,
@@ -174,8 +175,8 @@ def burgers_digest(
 
 
 def _check(points: int, simulation_seed: int) -> None:
-    whole_number("simulation_seed", simulation_seed, 0)
-    if POINTS % whole_number("points", points, 4):
+    whole_number(simulation_seed, "simulation_seed", 0)
+    if POINTS % whole_number(points, "points", 4):
         raise ParameterError(f"points must divide {POINTS}, got {points}")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._numbers import as_whole_number
 from kuq._ranges import Within
 from kuq.datasets.base import Split
 from kuq.datasets.cache import cached_array
@@ -50,7 +51,7 @@ def made_once(
 
 def check_sizes(sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
     """Four numbers of rows, and pictures that are large enough to show something."""
-    whole = all(isinstance(number, int) for number in (*sizes, *shape))
+    whole = all(as_whole_number(number) is not None for number in (*sizes, *shape))
     if not whole or len(sizes) != 4 or min(sizes) < 1 or len(shape) != 2 or min(shape) < 8:
         raise ParameterError(
             "sizes must be the rows of training, validation, test and shifted data, each at least "

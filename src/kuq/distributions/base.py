@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kuq._array import Array, follows, from_numpy, namespace, to_jax
+from kuq._numbers import shown, whole_number
 from kuq.distributions.laws import Law
-from kuq.errors import ParameterError, ShapeError
+from kuq.errors import ShapeError
 
 
 class Prediction(ABC):
@@ -179,19 +180,18 @@ class Distribution(Parametric):
         return namespace(x).expand_dims(x, axis=x.ndim - self.event_ndim)
 
 
-def split_event(shape: tuple[int, ...], event_ndim: int, name: str) -> tuple[int, ...]:
-    """Check ``event_ndim`` against a shape and return the event shape."""
-    if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
-        raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")
+def checked_event_ndim(shape: tuple[int, ...], event_ndim: int, name: str) -> int:
+    """``event_ndim`` as an int, if it fits a shape (batch…, event…)."""
+    event_ndim = whole_number(event_ndim, "event_ndim", 0)
     if event_ndim > len(shape):
         raise ShapeError(
-            f"{name} has event_ndim={event_ndim}, but its parameters have shape {shape}; "
+            f"{name} has event_ndim={shown(event_ndim)}, but its parameters have shape {shape}; "
             "lower event_ndim or add axes"
         )
     event = shape[len(shape) - event_ndim :]
     if math.prod(event) == 0:
         raise ShapeError(f"the event of {name} must not be empty, got event shape {event}")
-    return event
+    return event_ndim
 
 
 def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:

@@ -17,6 +17,7 @@ from kuq._array import (
     follows,
     index_array,
     is_traced,
+    moved_axis,
     namespace,
     require,
     require_finite,
@@ -167,8 +168,8 @@ class Ensemble(Prediction):
     def _strays(self) -> Array:
         """Members of weight zero that are out of proportion to the others anywhere, (M,)."""
         xp = namespace(self.reference)
-        mean = xp.moveaxis(self.member_means(), 0, -1)
-        deviation = safe_sqrt(xp.moveaxis(self._stack_members("variance"), 0, -1))
+        mean = moved_axis(self.member_means(), 0, -1)
+        deviation = safe_sqrt(moved_axis(self._stack_members("variance"), 0, -1))
         away = strays(xp.broadcast_to(self.weights, mean.shape), mean, deviation)
         return xp.any(xp.reshape(away, (-1, self.member_count)), axis=0)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
 from kuq.distributions.atoms import Normals, Points
-from kuq.distributions.base import Distribution, event_to_atom, split_event
+from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
 from kuq.distributions.laws import Law
 from kuq.distributions.log_densities import (
     mixture_log_density,
@@ -31,8 +31,7 @@ class Normal(Distribution):
     def __init__(self, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, scale=scale)
         self.loc, self.scale = broadcast(**arrays)
-        split_event(tuple(self.loc.shape), event_ndim, "Normal")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "Normal")
         require_finite(**arrays)
         require(self.scale >= 0, "scale of Normal", "≥ 0", self.scale, "it is a standard deviation")
 
@@ -72,8 +71,7 @@ class Point(Distribution):
     def __init__(self, value: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(value=value)
         self.value = arrays["value"]
-        split_event(tuple(self.value.shape), event_ndim, "Point")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(self.value.shape), event_ndim, "Point")
         require_finite(value=self.value)
 
     def mean(self) -> Array:

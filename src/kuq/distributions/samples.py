@@ -14,13 +14,15 @@ from kuq._array import (
     as_index,
     from_numpy,
     is_traced,
+    moved_axis,
     namespace,
     require,
     require_finite,
     validating,
 )
+from kuq._numbers import as_whole_number, shown
 from kuq.distributions.atoms import Points
-from kuq.distributions.base import Distribution, split_event
+from kuq.distributions.base import Distribution, checked_event_ndim
 from kuq.distributions.laws import Law
 from kuq.distributions.strays import without_strays
 from kuq.errors import ParameterError, ShapeError
@@ -60,9 +62,8 @@ class Samples(Distribution):
         given = {"values": values} if weights is None else {"values": values, "weights": weights}
         arrays, self.dtype = adopt(**given)
         values = arrays["values"]
-        split_event(tuple(values.shape), event_ndim, "Samples")
-        self.values = _move_draws(values, event_ndim, sample_axis)
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(values.shape), event_ndim, "Samples")
+        self.values = _move_draws(values, self.event_ndim, sample_axis)
         self.nan_policy = nan_policy
         self._method = "samples"
         self._check_values()
@@ -70,7 +71,7 @@ class Samples(Distribution):
 
     def _check_values(self) -> None:
         xp = namespace(self.values)
-        split_event(tuple(self.values.shape), self.event_ndim, "Samples")
+        checked_event_ndim(tuple(self.values.shape), self.event_ndim, "Samples")
         if self.draw_count == 0:
             raise ShapeError(
                 f"Samples needs at least one draw, got shape {tuple(self.values.shape)}"
@@ -141,7 +142,7 @@ class Samples(Distribution):
         axis = len(shape) - self.event_ndim - 1
         weights = self.weights
         if marginal:
-            value = xp.moveaxis(self.values, axis, -1)[..., None]
+            value = moved_axis(self.values, axis, -1)[..., None]
             if weights is not None:
                 ones = (1,) * self.event_ndim
                 spread = xp.reshape(weights, (*self.batch_shape, *ones, self.draw_count))
@@ -181,14 +182,15 @@ def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Arra
         )
     if sample_axis is None:
         return values
-    if isinstance(sample_axis, bool) or not isinstance(sample_axis, int):
+    axis = as_whole_number(sample_axis)
+    if axis is None:
         raise ParameterError(f"sample_axis must be an integer or None, got {sample_axis!r}")
-    if not -values.ndim <= sample_axis < values.ndim:
+    if not -values.ndim <= axis < values.ndim:
         raise ShapeError(
-            f"sample_axis={sample_axis} does not exist in an array of shape "
+            f"sample_axis={shown(sample_axis)} does not exist in an array of shape "
             f"{tuple(values.shape)}; choose one between {-values.ndim} and {values.ndim - 1}"
         )
-    return namespace(values).moveaxis(values, sample_axis % values.ndim, target)
+    return moved_axis(values, axis % values.ndim, target)
 
 
 def _omit_nan(value: Array, weights: Array | None) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from kuq._array import Array, any_true, detach, namespace, safe_sqrt
+from kuq._array import Array, any_true, detach, moved_axis, namespace, safe_sqrt
 from kuq.distributions.atoms import Atoms, Points, Products
 from kuq.distributions.laws import Law, Stack
 
@@ -79,9 +79,9 @@ def _without_stray_atoms(law: Law) -> Atoms:
     atoms: Atoms = law.atoms
     xp = namespace(atoms.reference)
     weights = law.full_weights()
-    mean, deviation = xp.moveaxis(atoms.mean(), -2, -1), None
+    mean, deviation = moved_axis(atoms.mean(), -2, -1), None
     if not isinstance(atoms, Points):
-        deviation = xp.moveaxis(safe_sqrt(atoms.variance()), -2, -1)
+        deviation = moved_axis(safe_sqrt(atoms.variance()), -2, -1)
     each = xp.broadcast_to(weights[..., None, :], mean.shape)
     away = xp.any(strays(each, mean, deviation), axis=-2)
     if any_true(away) is False:

@@ -21,7 +21,7 @@ from kuq._array import (
 )
 from kuq._special import half_step
 from kuq.distributions.atoms import Products
-from kuq.distributions.base import Distribution, event_to_atom, split_event
+from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
 from kuq.distributions.gamma_grid import node_count, scale_mixture
 from kuq.distributions.laws import Law
 from kuq.distributions.log_densities import of_coordinates, student_log_density
@@ -44,8 +44,7 @@ class StudentT(Distribution):
     def __init__(self, df: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(df=df, loc=loc, scale=scale)
         self.df, self.loc, self.scale = broadcast(**arrays)
-        split_event(tuple(self.loc.shape), event_ndim, "StudentT")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "StudentT")
         require_finite(**arrays)
         require(self.df > 0, "df of StudentT", "positive", self.df)
         require(self.scale >= 0, "scale of StudentT", "≥ 0", self.scale)

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, broadcast, constants, epsilon, from_numpy, namespace
+from kuq._array import Array, broadcast, constants, epsilon, from_numpy, moved_axis, namespace
 from kuq._special import digamma
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
@@ -123,10 +123,10 @@ def at_scales(nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8) -> Parts
 
     def parts(t: Array) -> tuple[Array, Array, Array]:
         xp = namespace(t, alpha)
-        scale = xp.moveaxis(t, 0, -1)[..., None, :] * (2 * beta / alpha)[..., None]
+        scale = moved_axis(t, 0, -1)[..., None, :] * (2 * beta / alpha)[..., None]
         log_f1, ratio = _coordinate(scale, nu[..., None], alpha[..., None], tables, rule)
-        log_affinity = xp.moveaxis(xp.sum(log_f1, axis=-2), -1, 0)
-        log_remainder = xp.moveaxis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
+        log_affinity = moved_axis(xp.sum(log_f1, axis=-2), -1, 0)
+        log_remainder = moved_axis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
         affinity = xp.exp(log_affinity)
         return -xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity
 

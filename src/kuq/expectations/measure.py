@@ -24,6 +24,8 @@ class Measure:
     budget: int
     #: numbers of one parameter that a tile may have; the budget if that is larger
     room: int = 0
+    #: numbers that any temporary may have, if memory alone sets a limit
+    most: int = 2**62
 
     def at(self, part: slice | Array) -> Measure:
         """The same for a part of the batch."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kuq._array import adopt, detach, index_array, median, namespace, readable, safe_sqrt
+from kuq._numbers import whole_number
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
 #: Of more pairs a fixed random choice is taken.
@@ -28,15 +29,16 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
     taken, _ = adopt(values=readable(values, "median_bandwidth"))
     array = detach(taken["values"])
     xp = namespace(array)
-    if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
-        raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")
+    event_ndim = whole_number(event_ndim, "event_ndim", 0)
     if array.ndim < event_ndim or (event_ndim == 0 and array.ndim == 0):
         raise ShapeError(
             f"median_bandwidth needs outcomes along leading axes, got shape {tuple(array.shape)} "
             f"with event_ndim={event_ndim}"
         )
     lead = array.shape[: array.ndim - event_ndim]
-    flat = xp.reshape(array, (math.prod(lead), -1))
+    flat = xp.reshape(array, (math.prod(lead), math.prod(array.shape[len(lead) :])))
+    if flat.shape[1] == 0:
+        raise ShapeError(f"the outcomes must not be empty, got shape {tuple(array.shape)}")
     if flat.shape[0] < 2:
         raise InsufficientDataError(
             f"median_bandwidth needs at least two outcomes, got {flat.shape[0]}"

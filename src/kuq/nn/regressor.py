@@ -12,6 +12,7 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kuq._numbers import whole_number
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import KuqError, ParameterError
@@ -354,16 +355,12 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def _check_settings(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
-            raise ParameterError(f"seed must be an integer ≥ 0, got {self.seed!r}")
-        if self.seed < 0:
-            raise ParameterError(f"seed must be an integer ≥ 0, got {self.seed!r}")
+        whole_number(self.seed, "seed", 0)
         if not 0 <= self.validation_fraction < 1:
             raise ParameterError(
                 f"validation_fraction must lie in [0, 1), got {self.validation_fraction!r}"
             )
-        if isinstance(self.n_samples, bool) or self.n_samples < 2:
-            raise ParameterError(f"n_samples must be at least 2, got {self.n_samples!r}")
+        whole_number(self.n_samples, "n_samples", 2)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from kuq._array import Array, adopted, constants, detach, is_traced, namespace, widen
+from kuq._array import Array, constants, detach, is_traced, namespace, widen
+from kuq._threads import in_threads
 from kuq.distributions.evidential import NormalInverseGamma
-from kuq.errors import NoClosedFormError
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
 from kuq.expectations.tiles import pieces
@@ -14,18 +14,19 @@ from kuq.kernels.base import Kernel, MarginalStage, ScaleMixture, Term
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
-from kuq.scores.kernel_score import finish
+from kuq.kernels.transforms import Select
+from kuq.scores.kernel_score import finish, threads_for
 from kuq.scores.options import Options, budget_of
-from kuq.scores.views import View, check_event_weights, flat_bandwidth
+from kuq.scores.views import evidential_view, flat_bandwidth, no_route
 
 
 def has_route(term: Term) -> bool:
-    plain = all(isinstance(stage, MarginalStage) for stage in term.stages)
+    plain = all(isinstance(stage, (MarginalStage, Select)) for stage in term.stages)
     return plain and isinstance(term.kernel, (Gaussian, ScaleMixture, SquaredError))
 
 
 def method(term: Term, prediction: NormalInverseGamma) -> str:
-    scalar = bool(term.stages) or prediction.event_shape in ((), (1,))
+    scalar = evidential_view(prediction, term)[1][0].shape[-1] == 1
     closed = isinstance(term.kernel, SquaredError) or (isinstance(term.kernel, Energy) and scalar)
     return "exact" if closed else "quadrature"
 
@@ -33,34 +34,26 @@ def method(term: Term, prediction: NormalInverseGamma) -> str:
 def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> tuple[Array, Array]:
     """Aleatoric and pairwise epistemic uncertainty of one term, reduced over the event."""
     if not has_route(term):
-        raise NoClosedFormError(
-            f"no exact or quadrature route for {term.kernel!r} with {prediction!r}; "
-            "pass draws=2000, seed=0 to opt in to Monte Carlo"
-        )
-    marginal = term.stages[0] if term.stages else None
-    assert marginal is None or isinstance(marginal, MarginalStage)
-    if marginal is not None:
-        check_event_weights(marginal.weights, prediction.event_shape, "Marginal")
-    nu, alpha, beta = prediction.second_order_parameters(marginal is not None)
+        raise no_route(prediction, term)
+    v, (nu, alpha, beta) = evidential_view(prediction, term)
     xp = namespace(nu)
-    if term.kernel.weights is not None:
-        check_event_weights(term.kernel.weights, prediction.event_shape, type(term.kernel).__name__)
-        beta = beta * xp.reshape(adopted(term.kernel.weights, beta), (-1,))
-    v = View.of_shape(prediction, marginal)
-    flat = [xp.reshape(x, (-1, x.shape[-1])) for x in (nu, alpha, beta)]
-    bandwidth = flat_bandwidth(term.kernel, v.shape, bool(marginal), nu)
+    flat = [xp.reshape(x, (math.prod(v.shape), x.shape[-1])) for x in (nu, alpha, beta)]
+    bandwidth = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, nu)
     budget = budget_of(options, nu)
     if math.prod(v.shape) == 0:
         empty = finish(xp.reshape(nu, (-1,))[:0], v)
         return empty, empty
-    parts = []
     cost = evidential.core_size(options.rtol) * 14 * nu.shape[-1]
-    for part in pieces(flat[0].shape[0], cost, budget, nu):
+
+    def tile(part: slice) -> tuple[Array, Array]:
         width = bandwidth
         if bandwidth is not None and not isinstance(bandwidth, float):
             width = widen(bandwidth[part])
         nu, alpha, beta = (widen(x[part]) for x in flat)
-        parts.append(_term(term, nu, alpha, beta, width, options.rtol))
+        return _term(term, nu, alpha, beta, width, options.rtol)
+
+    count = flat[0].shape[0]
+    parts = in_threads(tile, pieces(count, cost, budget, nu), threads_for(count * cost, nu))
     both = [xp.concat(list(column)) * term.factor for column in zip(*parts, strict=True)]
     return finish(both[0], v), finish(both[1], v)
 

@@ -20,20 +20,20 @@ from kuq._array import (
 )
 from kuq._compiled import repeated
 from kuq._threads import in_threads, workers
-from kuq.distributions.atoms import LowRanks, Points, Products
+from kuq.distributions.atoms import Points, Products
 from kuq.distributions.laws import Law, Stack, worst_method
 from kuq.distributions.strays import prepared
 from kuq.errors import InsufficientDataError
 from kuq.expectations import moments, routes, rules, whole_ensembles
 from kuq.expectations.measure import Measure
-from kuq.expectations.tiles import pieces, tile_elements
+from kuq.expectations.tiles import fitting_elements, pieces, tile_elements
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, flat_bandwidth, stretched
 
 #: Numbers touched from which on threads are worth their start.
-_SMALLEST_FOR_THREADS = 2**21
+SMALLEST_FOR_THREADS = 2**21
 #: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
 
@@ -58,21 +58,15 @@ def over_tiles(
         return [value[..., :0] for value in tile(slice(0, 0), Stack.blank)]
     parts = list(pieces(n, cost, measure.budget, reference))
     with repeated(len(parts)):
-        results = in_threads(tile, parts, _threads_for(n * cost, [v.stack for v in views]))
+        results = in_threads(tile, parts, threads_for(n * cost, reference))
     joined = [xp.concat(list(column), axis=-1) for column in zip(*results, strict=True)]
     return [term.factor * value for value in joined]
 
 
-def _threads_for(work: int, stacks: list[Stack]) -> int:
+def threads_for(work: int, reference: Array) -> int:
     """How many tiles run side by side."""
-    laws = [group for stack in stacks for group in stack.groups]
-    # Matrix products have threads of their own.
-    products = any(
-        isinstance(law.atoms, LowRanks) or (isinstance(law.atoms, Points) and law.dimension > 1)
-        for law in laws
-    )
-    small = work < _SMALLEST_FOR_THREADS
-    return 1 if small or products or not isinstance(stacks[0].reference, np.ndarray) else workers()
+    small = work < SMALLEST_FOR_THREADS
+    return 1 if small or not isinstance(reference, np.ndarray) else workers()
 
 
 def without_tiles(term: Term, options: Options, v: View) -> list[Array] | None:
@@ -88,7 +82,8 @@ def _measure(term: Term, options: Options, v: View) -> Measure:
     reference = v.stack.reference
     width = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, reference)
     room = tile_elements(options.max_memory, reference)
-    return Measure(term.kernel, width, options.rtol, budget_of(options, reference), room)
+    most = fitting_elements(options.max_memory, reference)
+    return Measure(term.kernel, width, options.rtol, budget_of(options, reference), room, most)
 
 
 def _in_own_units(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq._array import Array, any_true, namespace
+from kuq._array import Array, any_true, moved_axis, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError
@@ -27,7 +27,7 @@ def _draws(law: Distribution, options: Options, position: int) -> Array:
     """Draws along a new first axis, (draws, batch…, event…)."""
     rng = np.random.default_rng([options.seed, position])
     values = law.sample(options.draws or 0, rng)
-    return namespace(values).moveaxis(values, values.ndim - law.event_ndim - 1, 0)
+    return moved_axis(values, values.ndim - law.event_ndim - 1, 0)
 
 
 def _mean_log_ratio(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kuq._array import Array, namespace
+from kuq._array import Array, moved_axis, namespace
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
@@ -375,6 +375,6 @@ def prediction_log_density(prediction: Prediction, x: Array) -> Array:
     hit = xp.any((values == math.inf) & counts, axis=0)
     none = xp.all((values == -math.inf) | ~counts, axis=0)
     safe = xp.where(xp.isinf(values), xp.full_like(values, lowest(values)), values)
-    mixed = log_sum(weights, xp.moveaxis(safe, 0, -1))
+    mixed = log_sum(weights, moved_axis(safe, 0, -1))
     mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
     return xp.where(hit, xp.full_like(mixed, math.inf), mixed)

@@ -22,7 +22,7 @@ from kuq._array import (
     safe_sqrt,
     shape_of,
 )
-from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.base import Distribution, Parametric, Prediction
 from kuq.distributions.clipped import clipped
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -33,7 +33,7 @@ from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.selected import selected
 from kuq.distributions.strays import prepared
-from kuq.errors import NoClosedFormError, ParameterError, ShapeError
+from kuq.errors import InsufficientDataError, NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import atoms, evidential, moments
 from kuq.expectations.tiles import pieces
 from kuq.kernels.bandwidth import MOST_PAIRS
@@ -92,8 +92,7 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
             event_shape = prediction.event_shape
     stack = _stack(prediction, marginal is not None, options.rtol)
     for clip in clips:
-        shape = (*prediction.batch_shape, *event_shape)
-        low, high = (_flat_bound(bound, shape, stack) for bound in (clip.low, clip.high))
+        low, high = (_flat_bound(bound, stack) for bound in _bounds(clip, prediction))
         stack = stack.map(lambda law, a=low, b=high: clipped(law, a, b))  # type: ignore[misc]
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
@@ -104,6 +103,39 @@ def first_order(prediction: Prediction) -> Prediction:
     """What a prediction means where a first-order law is expected, of members with weight."""
     known = first_or_second_order(prediction)
     return known.counting() if isinstance(known, Ensemble) else known
+
+
+def evidential_view(
+    prediction: NormalInverseGamma, term: Term
+) -> tuple[View, tuple[Array, Array, Array]]:
+    """The shapes of an evidential law as a term sees it, and nu, alpha, beta (batch…, d).
+
+    Weights of the event stretch beta, as they stretch the coordinates of other laws.
+    """
+    marginal: MarginalStage | None = None
+    for stage in term.stages:
+        if isinstance(stage, MarginalStage):
+            marginal = stage
+            check_event_weights(stage.weights, prediction.event_shape, "Marginal")
+        elif isinstance(stage, Select):
+            _check_event(prediction, stage, marginal is not None)
+            stage.check(prediction.event_shape)
+            prediction = selected(prediction, stage.index)
+        else:
+            raise no_route(prediction, term)
+    nu, alpha, beta = prediction.second_order_parameters(marginal is not None)
+    weights = term.kernel.weights
+    if weights is not None:
+        check_event_weights(weights, prediction.event_shape, type(term.kernel).__name__)
+        beta = beta * namespace(beta).reshape(adopted(weights, beta), (-1,))
+    return View.of_shape(prediction, marginal), (nu, alpha, beta)
+
+
+def no_route(prediction: Prediction, term: Term) -> NoClosedFormError:
+    return NoClosedFormError(
+        f"no exact or quadrature route for {term.kernel!r} with {prediction!r}; "
+        "pass draws=2000, seed=0 to opt in to Monte Carlo"
+    )
 
 
 def first_or_second_order(prediction: Prediction) -> Prediction:
@@ -161,29 +193,52 @@ def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
     return clips if all(isinstance(member, _CLIPPED_EXACTLY) for member in members) else ()
 
 
-def _flat_bound(bound: Any, shape: tuple[int, ...], stack: Stack) -> Array:
-    """A threshold over the flat batch, (n, 1, 1), or without axes of its own."""
-    xp = namespace(stack.reference)
-    array = adopted(bound, stack.reference)
-    if array.ndim == 0:
-        return xp.reshape(array, (1, 1, 1))
-    try:
-        return xp.reshape(xp.broadcast_to(array, shape), (-1, 1, 1))
-    except (ValueError, RuntimeError):
-        raise ShapeError(
-            f"a threshold must broadcast against batch + event {shape}, got {tuple(array.shape)}"
-        ) from None
+def _bounds(clip: Clip, prediction: Prediction) -> list[Array]:
+    """Both thresholds of a clip: numbers, or arrays of the full shape batch + event."""
+    shape = (*prediction.batch_shape, *prediction.event_shape)
+    found = []
+    for bound in (clip.low, clip.high):
+        array = adopted(bound, prediction.reference, "threshold")
+        try:
+            full = array if array.ndim == 0 else namespace(array).broadcast_to(array, shape)
+        except (ValueError, RuntimeError):
+            raise ShapeError(
+                f"a threshold must broadcast against batch + event {shape}, without member and "
+                f"sample axes, got {tuple(array.shape)}"
+            ) from None
+        found.append(full)
+    return found
+
+
+def _flat_bound(bound: Array, stack: Stack) -> Array:
+    """A threshold over the flat batch of a stack, (n, 1, 1), or (1, 1, 1)."""
+    return adopted(namespace(bound).reshape(bound, (-1, 1, 1)), stack.reference)
+
+
+def _for_arrays(clip: Clip, prediction: Prediction, law: Distribution) -> Clip:
+    """A clip whose thresholds have the axes of a law's arrays: none along its draws."""
+
+    def fitted(bound: Array) -> Array:
+        if bound.ndim == 0 or not isinstance(law, Samples):
+            return bound
+        return namespace(bound).expand_dims(bound, axis=bound.ndim - law.event_ndim)
+
+    return Clip(*(fitted(bound) for bound in _bounds(clip, prediction)))
 
 
 def _transformed(
     prediction: Prediction, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
 ) -> Prediction:
-    if isinstance(prediction, Ensemble):
-        members = [_transform_law(m, transform, scalar, kernel) for m in _members(prediction)]
-        stacked = isinstance(prediction.members, Distribution)
-        return Ensemble(members[0] if stacked else members, prediction.weights)
-    assert isinstance(prediction, Distribution)
-    return _transform_law(prediction, transform, scalar, kernel)
+    members = []
+    for law in _members(prediction):
+        own = transform
+        if isinstance(transform, Clip):
+            own = _for_arrays(transform, prediction, law)
+        members.append(_transform_law(law, own, scalar, kernel))
+    if not isinstance(prediction, Ensemble):
+        return members[0]
+    stacked = isinstance(prediction.members, Distribution)
+    return Ensemble(members[0] if stacked else members, prediction.weights)
 
 
 def _transform_law(
@@ -216,7 +271,7 @@ def _transform_law(
     return Point(after, after.ndim - lead)
 
 
-def _check_event(law: Distribution, transform: Callable[[Array], Array], scalar: bool) -> None:
+def _check_event(law: Parametric, transform: Callable[[Array], Array], scalar: bool) -> None:
     """Features of whole outcomes say how many axes those have."""
     wanted = getattr(transform, "event_ndim", None)
     if wanted is None:
@@ -265,13 +320,18 @@ def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: O
 
 def _median_distance(predictions: list[Prediction], term: Term, options: Options) -> Any:
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
-        squared = _evidential_moment(predictions[0], term)
+        squared = evidential.second_moment(*evidential_view(predictions[0], term)[1])
     else:
         counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
         stacks = [v.stack for v in views(term, options, *counting)]
         squared = _over_entries(stacks, term, options)
         if not all(_moments_exist(stack) for stack in stacks):
             squared = squared + math.inf
+    if math.prod(squared.shape) == 0:
+        raise InsufficientDataError(
+            'bandwidth="median" of an empty batch: there are no outcomes whose distances could be '
+            "taken; give the bandwidth as a number"
+        )
     middle = median(safe_sqrt(detach(squared)))
     if is_traced(middle):
         return middle
@@ -282,11 +342,6 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
             "kuq.median_bandwidth of the training targets"
         )
     return value
-
-
-def _evidential_moment(prediction: NormalInverseGamma, term: Term) -> Array:
-    marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
-    return evidential.second_moment(*prediction.second_order_parameters(marginal))
 
 
 def _moments_exist(stack: Stack) -> bool:
@@ -309,6 +364,8 @@ def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
         stack.member_count * g.count * g.atoms.size for stack in stacks for g in stack.groups
     )
     found = []
+    if count == 0:
+        return namespace(reference).reshape(reference, (-1,))[:0]
     for part in pieces(count, cost, budget_of(options, reference), reference):
         some = [prepared(stack.index(part)) for stack in stacks]
         found.append(detach(_pair_moments([stretched(x, term.kernel.weights) for x in some])))
