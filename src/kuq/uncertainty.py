@@ -79,10 +79,10 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
-    ``max_memory`` bounds scratch memory in bytes: what the call holds beside your arrays and the
-    results. Fields are compared in blocks of draws and pieces of coordinates; copied as a whole,
-    one input at a time, are draws under ``Marginal`` kernels, arrays of float32 and weighted
-    events, and evidential laws need some 70 KB for each coordinate of one input.
+    ``max_memory`` bounds in bytes the tables, tiles and blocks that are held beside your arrays
+    and the results. It does not bound copies of the draws under ``Marginal`` kernels, of float32
+    input and of weighted events, maps over the event before they are reduced, and one input of an
+    evidential law of many coordinates.
 
     >>> import kuq, numpy as np
     >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [2.0]], 1.0)), kuq.SquaredError())
