@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -29,6 +29,12 @@ class Atoms(ABC):
         for name, more in self.extra.items():
             object.__setattr__(new, name, change(getattr(self, name), 1 + more))
         return new
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
+        """Several stacks as one; ``join`` puts arrays behind each other."""
+        arrays = {name: join([getattr(part, name) for part in parts]) for name in cls.extra}
+        return dataclasses.replace(parts[0], **arrays)
 
     @property
     def reference(self) -> Array:
@@ -177,6 +183,11 @@ class Products(Atoms):
     weights: Array
     heaviest: float = math.inf
     extra: ClassVar[dict[str, int]] = {"loc": 1, "scale": 1, "weights": 1}
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
+        whole = super().joined(parts, join)
+        return dataclasses.replace(whole, heaviest=min(part.heaviest for part in parts))
 
     def mean(self) -> Array:
         return namespace(self.loc).sum(self.weights * self.loc, axis=-1)

@@ -90,15 +90,15 @@ class Law:
         def join(arrays: list[Array]) -> Array:
             return xp.concat(arrays, axis=0)
 
-        first = laws[0]
-        names = list(first.atoms.extra)
-        atoms = dataclasses.replace(
-            first.atoms, **{n: join([getattr(law.atoms, n) for law in laws]) for n in names}
-        )
         weighted = any(law.weights is not None for law in laws)
-        weights = join([law.full_weights() for law in laws]) if weighted else None
-        tail = None if first.tail is None else join([law.tail for law in laws])
-        return dataclasses.replace(first, atoms=atoms, weights=weights, tail=tail)
+        heavy = any(law.tail is not None for law in laws)
+        return dataclasses.replace(
+            laws[0],
+            atoms=laws[0].atoms.joined([law.atoms for law in laws], join),
+            weights=join([law.full_weights() for law in laws]) if weighted else None,
+            method=worst_method(*(law.method for law in laws)),
+            tail=join([law.full_tail() for law in laws]) if heavy else None,
+        )
 
     def head(self) -> Law:
         """One member at one batch entry: enough to tell sizes."""
@@ -108,6 +108,13 @@ class Law:
         """Weights of the full shape (lead…, A)."""
         xp = namespace(self.atoms.reference)
         return xp.broadcast_to(self.atom_weights(), self.atoms.lead)
+
+    def full_tail(self) -> Array:
+        """The tail (lead…), infinite where all moments exist."""
+        if self.tail is not None:
+            return self.tail
+        reference = self.atoms.reference
+        return from_numpy(np.full(self.atoms.lead[:-1], math.inf), reference)
 
 
 @dataclass(frozen=True, eq=False)
