@@ -34,6 +34,9 @@ _REACH = 1.27  # the last node: φ ≈ -_REACH·K²
 _RANGE = 0.85  # share of the exponent range that the squares of the factors may use
 _NORMAL_DF = 1e20  # from here on the law is a normal in every digit; also takes df = inf
 
+#: The heaviest tail that is accounted for where df cannot be read.
+TRACED_DF = 0.3
+
 
 def node_count(rtol: float) -> int:
     """The number of nodes for a relative error of about ``rtol``, whatever df ≥ 0.3."""

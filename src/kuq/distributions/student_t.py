@@ -21,7 +21,7 @@ from kuq._array import (
 )
 from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, event_to_atom, split_event
-from kuq.distributions.gamma_grid import node_count, scale_mixture
+from kuq.distributions.gamma_grid import TRACED_DF, node_count, scale_mixture
 from kuq.distributions.laws import Law
 
 
@@ -73,7 +73,7 @@ class StudentT(Distribution):
 
     def _lowest_df(self) -> float:
         if is_traced(self.df):
-            return 1.0
+            return TRACED_DF
         df = detach(self.df)
         return math.inf if math.prod(df.shape) == 0 else float(namespace(df).min(df))
 

@@ -24,8 +24,16 @@ from kuq._array import Array, broadcast, constants, epsilon, from_numpy, namespa
 from kuq._special import digamma
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
-#: From t to the aleatoric part, the pairwise epistemic part, and E exp(−t r²) within a member.
-Parts: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
+
+class Parts(NamedTuple):
+    """At scales t: both parts of the uncertainty, and how far they may be from their limits."""
+
+    aleatoric: Array
+    epistemic: Array
+    rest: Array
+
+
+PartsAt: TypeAlias = Callable[[Array], Parts]
 
 
 def energy(nu: Array, alpha: Array, beta: Array, power: float) -> tuple[Array, Array]:
@@ -104,10 +112,8 @@ class _Integrals(NamedTuple):
     shift: Array  # what it has from the spread of μ
 
 
-def at_scale(
-    t: Array, nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8
-) -> tuple[Array, Array, Array]:
-    """Aleatoric and epistemic part under −exp(−t‖x−y‖²), and E exp(−t‖X−X'‖²) within a member.
+def at_scale(t: Array, nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8) -> Parts:
+    """Both parts under −exp(−t‖x−y‖²), and as their rest E exp(−t‖X−X'‖²) within a member.
 
     Coordinates (the last axis of the parameters) are independent; t has a leading axis of nodes
     before the parameters' other axes. Each value has relative error ``rtol``, also as t → 0.
@@ -115,20 +121,38 @@ def at_scale(
     return at_scales(nu, alpha, beta, rtol)(t)
 
 
-def at_scales(nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8) -> Parts:
-    """`at_scale` as a function of t, whose calls share the tables."""
+def at_scales(
+    nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8, apart: Array | None = None
+) -> PartsAt:
+    """`at_scale` as a function of t, whose calls share the tables.
+
+    Of coordinates that are ``apart`` (one, else zero; the shape of the parameters) both parts
+    count less what each such coordinate has by itself.
+    """
     nu, alpha, beta = broadcast(nu=nu, alpha=alpha, beta=beta)
     rule = _rule(max(rtol, 8 * epsilon(alpha)))
     tables = _tables(alpha, rule)
 
-    def parts(t: Array) -> tuple[Array, Array, Array]:
+    def parts(t: Array) -> Parts:
         xp = namespace(t, alpha)
         scale = xp.moveaxis(t, 0, -1)[..., None, :] * (2 * beta / alpha)[..., None]
         log_f1, ratio = _coordinate(scale, nu[..., None], alpha[..., None], tables, rule)
         log_affinity = xp.moveaxis(xp.sum(log_f1, axis=-2), -1, 0)
         log_remainder = xp.moveaxis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
         affinity = xp.exp(log_affinity)
-        return -xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity
+        whole = Parts(
+            -xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity
+        )
+        if apart is None:
+            return whole
+        f1 = xp.exp(log_f1)
+        each = (xp.expm1(log_f1) / 2, -f1 * ratio, f1)
+        return Parts(
+            *(
+                value + xp.moveaxis(xp.sum(apart[..., None] * own, axis=-2), -1, 0)
+                for value, own in zip(whole, each, strict=True)
+            )
+        )
 
     return parts
 

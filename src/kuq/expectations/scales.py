@@ -38,8 +38,10 @@ _HEAVY_LEFT_ORDERS = (1.0, 2.0)
 #: Powers of g right of the window: laws in d dimensions have −d/2, −d/2 − 1, …
 _RIGHT_ORDERS = (0.0, -0.5, -1.0, -1.5)
 _LONGEST_WINDOW = 250.0
-#: Where windows may start if values cannot be read: bandwidths from 1e−11 to 1e16 data scales.
-_TRACED_POSITIONS = (-160, 60)
+#: Where values cannot be read: bandwidths from 1e−16 to 1e16 data scales.
+_TRACED_RANGE = 2 * math.log(1e16)
+#: Below this rate the window would reach scales that underflow.
+_SLOWEST = 0.035
 
 
 class _Left(NamedTuple):
@@ -79,7 +81,7 @@ def integrate(
     bandwidth: Array | None,
     rtol: float,
     start_value: float = 0.0,
-    decay: float = 2.0,
+    order: float = 2.0,
     slope: Array | None = None,
     cautious: bool = True,
     block: int = BLOCK,
@@ -89,8 +91,8 @@ def integrate(
     ``second_moment`` E‖X−Y‖² places the window and ``smallest_variance`` tells where g has
     reached its limit; both have the lead shape of g. ``start_value`` is g(0), other than zero
     only for bounded kernels, and ``slope`` is dg/dt at zero where it is known; reading it off
-    the nodes fails for laws of equal means, whose slope is zero. ``decay`` is lower for laws
-    with heavy tails, whose g is a smaller power of t at the left end. ``cautious`` is False where
+    the nodes fails for laws of equal means, whose slope is zero. ``order`` is lower for laws
+    with heavy tails: that of the first power of t in g that is not one of the fit. ``cautious`` is False where
     the second moment bounds all others, as for normals: the window may then start later.
     ``block`` nodes are evaluated at once.
     """
@@ -100,7 +102,8 @@ def integrate(
     step = grid_step(kernel, rtol)
     digits = math.log(1 / rtol)
     orders: tuple[float, ...] = _HEAVY_LEFT_ORDERS if slope is None else _CAUTIOUS_LEFT_ORDERS
-    start = -(digits + 8) / decay  # left of it g is a polynomial
+    rate = min(2.0, max(_SLOWEST, order + _left_exponent(kernel))) if slope is None else 2.0
+    start = -(digits + 8) / rate  # left of it g is a polynomial
     if slope is not None and not cautious:
         orders = _LEFT_ORDERS
         start = -(digits + 9) / len(orders)
@@ -111,7 +114,9 @@ def integrate(
     log_unit = log_moment if bandwidth is None else log_moment - 2 * xp.log(detach(bandwidth))
     position = xp.round((start - log_unit) / step)  # the window's first node, on the grid
     reach = log_moment - xp.log(4 * detach(smallest_variance))
-    low, high = _range(position, *_TRACED_POSITIONS)
+    low, high = _range(
+        position, (start - _TRACED_RANGE) / step, (start + _TRACED_RANGE) / step
+    )
     tables = _tables(kernel, step, low, high)
     margin = 0.55 * digits + 3.5  # the error of the right tail falls as t^(−2)
     wanted = _range(reach, 0.0, 3 * digits)[1] + margin
@@ -158,10 +163,11 @@ def _sum_over_window(
         done += size
         latest = [*latest, *(value[k] for k in range(size))][-fit:]
         last = nodes[-1]
-        complete = _look_up(tables.mass_above, tables, last) * rest[-1] <= 1e-2 * rtol * total
+        above = _look_up(tables.mass_above, tables, last)
+        complete = above * rest[-1] <= 1e-2 * rtol * xp.abs(total)
         if done >= count or bool(xp.all(complete | ~xp.isfinite(total))):
             break
-    constant = latest[-1] * _look_up(tables.mass_above, tables, last)
+    constant = latest[-1] * above
     fitted = _right_tail(tables, last, xp.stack(latest))
     return total + xp.where(complete, constant, fitted)
 
@@ -203,7 +209,7 @@ def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
 def _range(values: Array, low: float, high: float) -> tuple[int, int]:
     """The whole numbers around the finite values, or the given bounds under tracing."""
     if is_traced(values):
-        return int(low), int(high)
+        return math.floor(low), math.ceil(high)
     xp = namespace(values)
     finite = xp.isfinite(values)
     if not bool(xp.any(finite)):
@@ -267,6 +273,14 @@ def _running(weight: np.ndarray, decay: float) -> np.ndarray:
         out[i] = total
         total = decay * (total + w)
     return out
+
+
+@functools.lru_cache(maxsize=256)
+def _left_exponent(kernel: ScaleMixture) -> float:
+    """The power of t in the kernel's density at t → 0: what left of the window adds falls by it."""
+    with np.errstate(over="ignore"):
+        before, after = kernel.log_density(np.asarray([-101.0, -100.0]))
+    return float(after - before) if math.isfinite(before) else math.inf
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ import math
 
 from kuq._array import Array, adopted, constants, detach, is_traced, namespace, widen
 from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.errors import NoClosedFormError
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
@@ -94,32 +95,59 @@ def _radial(
     if isinstance(kernel, Gaussian):
         assert bandwidth is not None
         t = xp.broadcast_to(1 / bandwidth / bandwidth, nu.shape[:-1])
-        au, eu = evidential.at_scale(t[None, ...], nu, alpha, beta, rtol)[:2]
-        return au[0], eu[0]
+        parts = evidential.at_scale(t[None, ...], nu, alpha, beta, rtol)
+        return parts.aleatoric[0], parts.epistemic[0]
     assert isinstance(kernel, ScaleMixture)
 
-    measure = evidential.at_scales(nu, alpha, beta, rtol / 10)
+    degree = kernel.card.homogeneous_degree or 0.0
+    heavy, known = _heavy_coordinates(nu, alpha, beta, degree)
+    measure = evidential.at_scales(nu, alpha, beta, rtol / 10, heavy)
 
     def at_scale(t: Array) -> tuple[Array, Array]:
-        au, eu, affinity = measure(t[:, 0, ...])
-        return xp.stack([au, eu], axis=1), xp.stack([affinity, affinity], axis=1)
+        parts = measure(t[:, 0, ...])
+        both = xp.stack([parts.aleatoric, parts.epistemic], axis=1)
+        return both, xp.stack([parts.rest, parts.rest], axis=1)
 
     unit = xp.sum(beta * (1 + 1 / nu) / alpha, axis=-1)
     unit = xp.stack([unit, unit])
     smallest = xp.min(beta / (alpha + 1), axis=-1) / 40
-    order = kernel.card.homogeneous_degree or 0.0
     heaviest = xp.min(alpha, axis=-1)
-    decay = 0.4 if is_traced(heaviest) else float(detach(xp.min(heaviest))) - order / 2
-    both = integrate(
+    both = known + integrate(
         kernel,
         at_scale,
         unit,
         xp.broadcast_to(smallest, unit.shape),
         bandwidth,
         rtol,
-        decay=min(2.0, max(decay, 0.15)),
+        order=_order(heaviest, degree),
     )
-    if order:
-        exists = heaviest > order / 2
+    if degree:
+        exists = heaviest > degree / 2
         both = xp.where(exists, both, xp.full_like(both, math.inf))
     return both[0], both[1]
+
+
+def _heavy_coordinates(
+    nu: Array, alpha: Array, beta: Array, degree: float
+) -> tuple[Array | None, Array | float]:
+    """Coordinates close to the pole of the energy kernel, and what they have by themselves.
+
+    Both parts are t^alpha for small t, which the kernel's t^(−degree/2) hardly lets converge.
+    Sums over coordinates are known in closed form, and what is left of them is t^(2·alpha).
+    """
+    if not degree:
+        return None, 0.0
+    xp = namespace(nu)
+    heavy = xp.astype((alpha < 1 + degree / 2) & (alpha > degree / 2), alpha.dtype)
+    safe = xp.where(heavy > 0, alpha, xp.full_like(alpha, 2.0))
+    parts = evidential.energy(nu, safe, beta, degree)
+    return heavy, xp.stack([xp.sum(heavy * part, axis=-1) for part in parts])
+
+
+def _order(heaviest: Array, degree: float) -> float:
+    """The power with which the integrand starts, next to t and t²."""
+    if degree:
+        lowest = degree / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+        return min(2 * max(lowest, degree / 2), 1 + degree / 2)
+    return TRACED_DF / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+
