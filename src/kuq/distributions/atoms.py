@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from kuq._array import Array, detach, namespace, safe_sqrt
+from kuq._array import Array, detach, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +228,10 @@ def spread(atoms: Atoms) -> Array:
     xp = namespace(atoms.reference)
     if not isinstance(atoms, Products) or atoms.heaviest > 5:
         return xp.sum(atoms.variance(), axis=-1)
-    root = xp.sum(atoms.weights * safe_sqrt(atoms.scale), axis=-1)
-    return xp.sum(root**4, axis=-1)
+    spread_out = atoms.scale > 0
+    logarithms = xp.log(xp.where(spread_out, atoms.scale, xp.ones_like(atoms.scale)))
+    bulk = xp.exp(2 * xp.sum(atoms.weights * logarithms, axis=-1))
+    return xp.sum(xp.where(xp.any(spread_out, axis=-1), bulk, xp.zeros_like(bulk)), axis=-1)
 
 
 def mean_difference(p: Atoms, q: Atoms) -> Array:
