@@ -95,6 +95,12 @@ def scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
     return weights / xp.sum(weights, axis=-1, keepdims=True), factors
 
 
+def base_scale(df: Array, scale: Array) -> Array:
+    """The scale of a Student-t law from those of the components that it was given here."""
+    log_v = _grid(df, scale.shape[-1])[1]
+    return scale[..., 0] * namespace(df).exp(-0.5 * log_v[..., 0])
+
+
 def log_scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
     """Logarithms of the weights and factors of ``scale_mixture``, with nothing clipped.
 

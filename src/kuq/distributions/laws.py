@@ -19,8 +19,8 @@ class Law:
     """Weighted atoms: weights (lead…, A), or None for a single atom or equal weights.
 
     ``drawn`` marks a law that stands for the distribution its atoms were drawn from, so that
-    unbiased statistics correct for their number. ``tail`` (lead…) is the order from which on
-    moments do not exist, None if all do.
+    unbiased statistics correct for their number. ``tail`` (lead…, d) is for every coordinate the
+    order from which on moments do not exist, the df of a Student-t law; None if all do.
     """
 
     atoms: Any
@@ -71,7 +71,9 @@ class Law:
         weights = self.weights
         if weights is not None:
             weights = xp.reshape(weights, (*shape, weights.shape[-1]))
-        tail = None if self.tail is None else xp.reshape(self.tail, shape)
+        tail = self.tail
+        if tail is not None:
+            tail = xp.reshape(tail, (*shape, tail.shape[-1]))
         return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
 
     def flatten_batch(self, members: bool) -> Law:
@@ -110,11 +112,11 @@ class Law:
         return xp.broadcast_to(self.atom_weights(), self.atoms.lead)
 
     def full_tail(self) -> Array:
-        """The tail (lead…), infinite where all moments exist."""
+        """The tail (lead…, d), infinite where all moments exist."""
         if self.tail is not None:
             return self.tail
         reference = self.atoms.reference
-        return from_numpy(np.full(self.atoms.lead[:-1], math.inf), reference)
+        return from_numpy(np.full((*self.atoms.lead[:-1], self.dimension), math.inf), reference)
 
 
 @dataclass(frozen=True, eq=False)

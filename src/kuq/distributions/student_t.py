@@ -68,8 +68,8 @@ class StudentT(Distribution):
         loc = namespace(loc).broadcast_to(loc[..., None], weights.shape)
         heaviest = self._lowest_df()
         products = Products(atom(loc), atom(scale[..., None] * factors), atom(weights), heaviest)
-        tail = event_to_atom(df, self.event_ndim, marginal)
-        return Law(products, method="quadrature", tail=namespace(df).min(tail, axis=(-2, -1)))
+        tail = event_to_atom(df, self.event_ndim, marginal)[..., 0, :]
+        return Law(products, method="quadrature", tail=tail)
 
     def _lowest_df(self) -> float:
         if is_traced(self.df):

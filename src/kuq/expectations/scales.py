@@ -98,6 +98,9 @@ def integrate(
     """
     xp = namespace(second_moment)
     kernel = kernel.shape()
+    narrow = _narrow_rule(kernel)
+    if narrow is not None:
+        return _sum_over_rule(g, *narrow, second_moment, bandwidth)
     rtol = max(rtol, 4 * float(xp.finfo(second_moment.dtype).eps))
     step = grid_step(kernel, rtol)
     digits = math.log(1 / rtol)
@@ -133,6 +136,18 @@ def integrate(
         left = _Left(start_value, None, _HEAVY_LEFT_ORDERS)
     block = count if is_traced(position) else block
     return _sum_over_window(g, tables, position, count, bandwidth, rtol, left, block)
+
+
+def _sum_over_rule(
+    g: AtScale, v: np.ndarray, weight: np.ndarray, like: Array, bandwidth: Array | None
+) -> Array:
+    xp = namespace(like)
+    nodes, weights = (
+        xp.reshape(from_numpy(values, like), (-1,) + (1,) * like.ndim) for values in (v, weight)
+    )
+    t = xp.exp(nodes) if bandwidth is None else xp.exp(nodes) / bandwidth / bandwidth
+    t = xp.broadcast_to(t, (v.size, *np.broadcast_shapes(tuple(t.shape[1:]), tuple(like.shape))))
+    return xp.sum(weights * g(t)[0], axis=0)
 
 
 def _sum_over_window(
@@ -284,6 +299,49 @@ def _left_exponent(kernel: ScaleMixture) -> float:
 
 
 @functools.lru_cache(maxsize=256)
+def _narrow_rule(kernel: ScaleMixture) -> tuple[np.ndarray, np.ndarray] | None:
+    """Nodes and weights for a density that is a narrow peak, None for any other.
+
+    The common grid is as wide as the data may be, and too coarse for a peak.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        v = np.linspace(-60.0, 60.0, 2401)
+        density = kernel.log_density(v)
+        top = int(np.argmax(np.where(np.isnan(density), -math.inf, density)))
+        if top in (0, v.size - 1) or density[top] - max(density[top - 4], density[top + 4]) < 8:
+            return None
+        low, high = v[top - 1], v[top + 1]
+        for _ in range(60):  # thirds of an interval around the peak
+            third = (high - low) / 3
+            left, right = kernel.log_density(np.asarray([low + third, high - third]))
+            low, high = (low + third, high) if left < right else (low, high - third)
+        peak = (low + high) / 2
+        width = 0.1
+        while True:  # where the density has fallen by the factor √e
+            below, at, above = kernel.log_density(peak + width * np.asarray([-1.0, 0.0, 1.0]))
+            fall = at - (below + above) / 2
+            if fall < 1:
+                break
+            width /= 2
+        width *= math.sqrt(0.5 / fall)
+        v = peak + 0.6 * width * np.arange(-27, 28)
+        weight = 0.6 * width * np.exp(kernel.log_density(v))
+    r2 = np.exp(np.linspace(-3.0, 3.0, 7) - peak)
+    _check_profile(kernel, r2, -np.expm1(-r2[:, None] * np.exp(v)) @ weight)
+    return v, weight
+
+
+def _check_profile(kernel: ScaleMixture, r2: np.ndarray, found: np.ndarray) -> None:
+    worst = float(np.max(np.abs(found / np.asarray(kernel.profile(r2, np)) - 1)))
+    if worst > 1e-6:
+        raise ParameterError(
+            f"log_density of {kernel!r} does not belong to its profile (relative difference "
+            f"{worst:.1e}): profile(s) must be the integral over v of "
+            "(1 − exp(−s·e^v))·exp(log_density(v))"
+        )
+
+
+@functools.lru_cache(maxsize=256)
 def grid_step(kernel: ScaleMixture, rtol: float) -> float:
     """The largest step at which the density reproduces the kernel's own profile.
 
@@ -297,12 +355,7 @@ def grid_step(kernel: ScaleMixture, rtol: float) -> float:
         if worst < rtol / 2000 + 5e-15:
             return step
         step *= 0.85
-    if worst > 1e-6:
-        raise ParameterError(
-            f"log_density of {kernel!r} does not belong to its profile (relative difference "
-            f"{worst:.1e}): profile(s) must be the integral over v of "
-            "(1 − exp(−s·e^v))·exp(log_density(v))"
-        )
+    _check_profile(kernel, r2, _profile_by_rule(kernel, r2, step))
     return step
 
 
