@@ -190,12 +190,18 @@ class Products(Atoms):
         return dataclasses.replace(whole, heaviest=min(part.heaviest for part in parts))
 
     def mean(self) -> Array:
-        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+        offset = self._offset()
+        return self.loc[..., 0] + namespace(offset).sum(self.weights * offset, axis=-1)
 
     def variance(self) -> Array:
         xp = namespace(self.loc)
-        gap = self.loc - self.mean()[..., None]
+        offset = self._offset()
+        gap = offset - xp.sum(self.weights * offset, axis=-1, keepdims=True)
         return xp.sum(self.weights * (self.scale * self.scale + gap * gap), axis=-1)
+
+    def _offset(self) -> Array:
+        """From the first component: an offset of all costs no digits."""
+        return self.loc - self.loc[..., :1]
 
     def scaled(self, factor: Callable[[Array, int], Array]) -> Products:
         return dataclasses.replace(self, loc=factor(self.loc, 2), scale=factor(self.scale, 2))

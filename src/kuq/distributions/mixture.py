@@ -65,7 +65,7 @@ class NormalMixture(Distribution):
         self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)
 
     def mean(self) -> Array:
-        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+        return Products(self.loc, self.scale, self.weights).mean()
 
     def variance(self) -> Array:
         return Products(self.loc, self.scale, self.weights).variance()

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, broadcast, constants, epsilon, from_numpy, namespace
+from kuq._array import Array, broadcast, constants, detach, epsilon, from_numpy, is_traced, namespace
 from kuq._special import digamma
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
@@ -91,6 +91,8 @@ def _excess(alpha: Array) -> Array:
 _LOWEST, _HIGHEST = math.exp(-28.5), math.exp(30.0)
 # From the lowest scale to the next one, which tells the two powers of a continuation apart.
 _STRIDE = 3.0
+# Tables are made for alpha from here on; for a smaller one they are longer.
+_USUAL_ALPHA, _TRACED_ALPHA = 0.15, 0.01
 
 
 class _Rule(NamedTuple):
@@ -130,7 +132,7 @@ def at_scales(
     count less what each such coordinate has by itself.
     """
     nu, alpha, beta = broadcast(nu=nu, alpha=alpha, beta=beta)
-    rule = _rule(max(rtol, 8 * epsilon(alpha)))
+    rule = _rule(max(rtol, 8 * epsilon(alpha)), _least(alpha))
     tables = _tables(alpha, rule)
 
     def parts(t: Array) -> Parts:
@@ -159,7 +161,17 @@ def at_scales(
 
 def core_size(rtol: float) -> int:
     """How many numbers one scale of one coordinate takes in a temporary."""
-    return int(_rule(rtol).zeta.size)
+    return int(_rule(rtol, _USUAL_ALPHA).zeta.size)
+
+
+def _least(alpha: Array) -> float:
+    """A lower bound on alpha, of few different values."""
+    if is_traced(alpha):
+        return _TRACED_ALPHA
+    if math.prod(alpha.shape) == 0:
+        return _USUAL_ALPHA
+    least = float(namespace(alpha).min(detach(alpha)))
+    return _USUAL_ALPHA if least >= _USUAL_ALPHA else 10.0 ** math.floor(math.log10(least))
 
 
 def _coordinate(
@@ -257,7 +269,7 @@ def _columns(integrands: list[Array], powers: list[Array], step: float) -> Array
 
 
 @lru_cache(maxsize=16)
-def _rule(rtol: float) -> _Rule:
+def _rule(rtol: float, least_alpha: float) -> _Rule:
     digits = math.log(1 / rtol)
     # The sharpest integrand is z^(5/2) e^(−z), with a trapezoid error of 2|Γ(5/2 + iτ)|.
     tau = 10.0
@@ -265,11 +277,13 @@ def _rule(rtol: float) -> _Rule:
         tau = (digits + 2 * math.log(tau) + 2.5) * 2 / math.pi
     step = 2 * math.pi / tau
     # ψ(2z) ~ exp(−√(8z)) decides the right end; in units of a small α it lies far out.
-    end = math.log((digits + 2) ** 2 / 8 / 0.15)
+    end = math.log((digits + 2) ** 2 / 8 / least_alpha)
     start = math.log(_LOWEST) - (digits / 2 + 3)
     size = math.ceil((end - start) / step) + 1
     zeta = np.exp(end + step * np.arange(1 - size, 1))
-    omega, spacing = _log_gamma_nodes(step, rtol, start - 4.0, math.log(10 * (digits + 3)))
+    # G itself ends at some multiple of the digits, however small its shape is.
+    last = math.log(1.5 * (digits + 3) / least_alpha)
+    omega, spacing = _log_gamma_nodes(step, rtol, start - 4.0, last)
     series = omega**2 * np.polyval([1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2], omega)
     cost = np.where(np.abs(omega) < 1e-2, series, np.expm1(omega) - omega)
     exponent = np.exp(-omega)[:, None] * zeta

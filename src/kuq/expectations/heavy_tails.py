@@ -20,8 +20,6 @@ def entropy(measure: Measure, law: Law) -> Array | None:
     """H of laws (lead…), or None where there is no closed form."""
     if law.tail is None:
         return None
-    if measure.is_quadratic:
-        return variance(law)
     if isinstance(measure.kernel, Energy) and law.dimension == 1:
         df, scale = _parameters(law)
         return absolute_entropy(df, scale, measure.kernel.beta)[..., 0]

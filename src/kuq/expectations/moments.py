@@ -5,6 +5,7 @@ from __future__ import annotations
 from kuq._array import Array, namespace
 from kuq.distributions.atoms import Points, mean_difference
 from kuq.distributions.laws import Law, Stack
+from kuq.expectations import heavy_tails
 
 
 def centred_mean(law: Law, pivot: Array) -> Array:
@@ -23,6 +24,8 @@ def mean_gap(p: Law, q: Law) -> Array:
 
 def total_variance(law: Law) -> Array:
     """The trace of the covariance, (lead…)."""
+    if law.tail is not None:
+        return heavy_tails.variance(law)
     xp = namespace(law.atoms.reference)
     pivot = law.atoms.mean()[..., 0, :]
     gap = _shift(law, pivot) - centred_mean(law, pivot)[..., None, :]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kuq._array import Array, epsilon, is_traced, namespace, widen
 from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.laws import Law, Stack
-from kuq.expectations import cdf, fourier, gram, heavy_tails, moments, one_scale, scalar
+from kuq.expectations import cdf, fourier, gram, moments, one_scale, scalar
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.gram import Statistics
 from kuq.expectations.measure import Measure
@@ -111,10 +111,7 @@ def _fourier_entropy(measure: Measure, law: Law) -> Array:
 
 def _by_moments(measure: Measure, stack: Stack, by_pairs: Statistics) -> tuple[Array, Array]:
     xp = namespace(stack.reference)
-    entropies = [
-        moments.total_variance(group) if group.tail is None else heavy_tails.variance(group)
-        for group in stack.groups
-    ]
+    entropies = [moments.total_variance(group) for group in stack.groups]
     return xp.concat(entropies, axis=0), moments.dispersion(stack)
 
 

@@ -249,11 +249,13 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     v = n * step
     with np.errstate(over="ignore", under="ignore"):
         weight = step * np.exp(kernel.log_density(v))
+    power = kernel.density_power
+    left_power, right_power = (None, None) if power is None else (power, -power)
     below = {
-        j: _running(weight, math.exp(-j * step))
+        j: _running(weight, step, j, left_power)
         for j in {0.0, 1.0, *_LEFT_ORDERS, *_CAUTIOUS_LEFT_ORDERS}
     }
-    above = {j: _running(weight[::-1], math.exp(j * step))[::-1].copy() for j in _RIGHT_ORDERS}
+    above = {j: _running(weight[::-1], step, -j, right_power)[::-1].copy() for j in _RIGHT_ORDERS}
     left: dict[tuple[float, ...], np.ndarray] = {
         orders: _fitted(below, orders, step)
         for orders in (_LEFT_ORDERS, _CAUTIOUS_LEFT_ORDERS, _HEAVY_LEFT_ORDERS)
@@ -276,12 +278,16 @@ def _fitted(sums: dict[float, np.ndarray], orders: tuple[float, ...], step: floa
         return np.asarray(np.linalg.inv(powers).T @ np.stack([sums[j] for j in orders]))
 
 
-def _running(weight: np.ndarray, decay: float) -> np.ndarray:
-    """Σ_{k<n} w_k decay^(n−k), started from a geometric series."""
-    start = 0.0
+def _running(weight: np.ndarray, step: float, order: float, power: float | None) -> np.ndarray:
+    """Σ_{k<n} w_k e^(−order·step·(n−k)), started from a geometric series.
+
+    Where the weights are a known power of t, its ratio keeps the digits that it differs from one.
+    """
+    decay, start = math.exp(-order * step), 0.0
     if weight[0] > 0 and weight[1] > 0:
-        ratio = weight[0] / weight[1] * decay
-        start = weight[0] * ratio / (1 - ratio) if ratio < 1 else math.inf
+        known = None if power is None else -(order + power) * step
+        exponent = math.log(weight[0] / weight[1] * decay) if known is None else known
+        start = weight[0] * math.exp(exponent) / -math.expm1(exponent) if exponent < 0 else math.inf
     out = np.empty_like(weight)
     total = start * 1.0
     for i, w in enumerate(weight):
@@ -293,6 +299,8 @@ def _running(weight: np.ndarray, decay: float) -> np.ndarray:
 @functools.lru_cache(maxsize=256)
 def _left_exponent(kernel: ScaleMixture) -> float:
     """The power of t in the kernel's density at t → 0: what left of the window adds falls by it."""
+    if kernel.density_power is not None:
+        return kernel.density_power
     with np.errstate(over="ignore"):
         before, after = kernel.log_density(np.asarray([-101.0, -100.0]))
     return float(after - before) if math.isfinite(before) else math.inf

@@ -29,7 +29,7 @@ from kuq.expectations.tiles import pieces, tile_elements
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
-from kuq.scores.views import View, flat_bandwidth, stretched
+from kuq.scores.views import View, divided, flat_bandwidth, size_of, stretched
 
 #: Numbers touched from which on threads are worth their start.
 _SMALLEST_FOR_THREADS = 2**21
@@ -100,7 +100,7 @@ def _in_own_units(
         return compute(measure, *stacks)
     unit = _unit(stacks)
     if any_true(unit != 1) is not False:
-        stacks = [_divided(stack, unit) for stack in stacks]
+        stacks = [divided(stack, unit) for stack in stacks]
     degree = kernel.card.homogeneous_degree
     if degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
@@ -113,13 +113,9 @@ def _in_own_units(
 def _unit(stacks: list[Stack]) -> Array:
     """A power of two of the size of the data, (n,): dividing by it loses nothing."""
     xp = namespace(stacks[0].reference)
-    pivot = moments.pivot_of(stacks[0])
     if _are_usual_draws(stacks):
-        return xp.ones_like(pivot[..., 0])
-    size = xp.zeros_like(pivot[..., 0])
-    for stack in stacks:
-        for group in stack.groups:
-            size = xp.maximum(size, group.atoms.extent(pivot))
+        return xp.ones_like(moments.pivot_of(stacks[0])[..., 0])
+    size = size_of(stacks)
     unit = power_of_two(size)
     mixed = any(isinstance(group.atoms, Products) for stack in stacks for group in stack.groups)
     # No need to copy what is of ordinary size; components of mixtures may be wide by any factor.
@@ -148,13 +144,6 @@ def _are_usual_draws(stacks: list[Stack]) -> bool:
         if any_true(~usual) is not False:
             return False
     return True
-
-
-def _divided(stack: Stack, unit: Array) -> Stack:
-    def scaled(array: Array, axes: int) -> Array:
-        return array / unit[(..., *(None,) * (axes + 1))]
-
-    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
 
 
 def bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
