@@ -65,7 +65,16 @@ class StudentT(Distribution):
         def atom(x: Array) -> Array:
             return event_to_atom(x, self.event_ndim, marginal, trailing=1)
 
-        loc = namespace(loc).broadcast_to(loc[..., None], weights.shape)
+        xp = namespace(loc)
+        largest = float(xp.finfo(factors.dtype).max)
+        require(
+            scale < largest / detach(factors[..., -1]),
+            "scale of StudentT",
+            "small enough for its tails to stay in the range of floats",
+            scale,
+            "divide outcomes and predictions by their size",
+        )
+        loc = xp.broadcast_to(loc[..., None], weights.shape)
         heaviest = self._lowest_df()
         products = Products(atom(loc), atom(scale[..., None] * factors), atom(weights), heaviest)
         tail = event_to_atom(df, self.event_ndim, marginal)[..., 0, :]

@@ -145,7 +145,7 @@ def _sum_over_rule(
     nodes, weights = (
         xp.reshape(from_numpy(values, like), (-1,) + (1,) * like.ndim) for values in (v, weight)
     )
-    t = xp.exp(nodes) if bandwidth is None else xp.exp(nodes) / bandwidth / bandwidth
+    t = _scales(nodes, bandwidth)
     t = xp.broadcast_to(t, (v.size, *np.broadcast_shapes(tuple(t.shape[1:]), tuple(like.shape))))
     return xp.sum(weights * g(t)[0], axis=0)
 
@@ -169,8 +169,7 @@ def _sum_over_window(
         if count - done - size < fit:  # no stub of a block
             size = count - done
         nodes = position[None, ...] + _column(range(done, done + size), position)
-        v = tables.step * nodes
-        t = xp.exp(v) if bandwidth is None else xp.exp(v) / bandwidth / bandwidth
+        t = _scales(tables.step * nodes, bandwidth)
         value, rest = g(t)
         if total is None:
             total = _left_tail(tables, nodes, t, value, left)
@@ -185,6 +184,15 @@ def _sum_over_window(
     constant = latest[-1] * above
     fitted = _right_tail(tables, last, xp.stack(latest))
     return total + xp.where(complete, constant, fitted)
+
+
+def _scales(v: Array, bandwidth: Array | None) -> Array:
+    """t = e^v/bandwidth², cut where products with squares of the data would overflow."""
+    xp = namespace(v)
+    if bandwidth is not None:
+        v = v - 2 * xp.log(bandwidth)
+    far = 0.92 * math.log(float(xp.finfo(v.dtype).max))
+    return xp.exp(xp.clip(v, -far, far))
 
 
 def _left_tail(tables: Tables, nodes: Array, t: Array, g: Array, left: _Left) -> Array:

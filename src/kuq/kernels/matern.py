@@ -46,6 +46,7 @@ class Matern(Bounded, ScaleMixture):
         if order == int(order) and order <= 10:
             return _half_integer_profile(safe_sqrt(2 * self.nu * s), int(order), xp)
         rates, weights = _profile_rule(self.nu)
+        s = xp.clip(s, max=float(xp.finfo(s.dtype).max) ** 0.45)  # there the kernel is zero
         decay = -xp.expm1(-s[..., None] * from_numpy(rates, s))
         return xp.sum(decay * from_numpy(weights, s), axis=-1)
 

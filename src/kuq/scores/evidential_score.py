@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kuq._array import Array, adopted, constants, detach, is_traced, namespace, widen
+from kuq._array import Array, adopted, constants, detach, is_traced, namespace, power_of_two, widen
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.errors import NoClosedFormError
@@ -15,7 +15,7 @@ from kuq.kernels.base import Kernel, MarginalStage, ScaleMixture, Term
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
-from kuq.scores.kernel_score import finish
+from kuq.scores.kernel_score import finish, in_units
 from kuq.scores.options import Options, budget_of
 from kuq.scores.views import View, check_event_weights, flat_bandwidth
 
@@ -92,6 +92,29 @@ def _radial(
     xp = namespace(nu)
     if isinstance(bandwidth, float):
         bandwidth = constants([bandwidth], nu)
+    degree = kernel.card.homogeneous_degree or 0.0
+    # In units of the data, or squares would leave the range of floats.
+    unit = power_of_two(xp.sqrt(detach(xp.max(beta / alpha, axis=-1))))
+    beta = beta / unit[..., None] / unit[..., None]
+    if bandwidth is not None:
+        bandwidth = in_units(bandwidth, unit)
+    both = _in_units_of_beta(kernel, nu, alpha, beta, bandwidth, rtol, degree)
+    if degree:
+        scale = xp.pow(unit, xp.full_like(unit, degree))
+        both = (both[0] * scale, both[1] * scale)
+    return both
+
+
+def _in_units_of_beta(
+    kernel: Kernel,
+    nu: Array,
+    alpha: Array,
+    beta: Array,
+    bandwidth: Array | None,
+    rtol: float,
+    degree: float,
+) -> tuple[Array, Array]:
+    xp = namespace(nu)
     if isinstance(kernel, Gaussian):
         assert bandwidth is not None
         t = xp.broadcast_to(1 / bandwidth / bandwidth, nu.shape[:-1])
@@ -99,7 +122,6 @@ def _radial(
         return parts.aleatoric[0], parts.epistemic[0]
     assert isinstance(kernel, ScaleMixture)
 
-    degree = kernel.card.homogeneous_degree or 0.0
     heavy, known = _heavy_coordinates(nu, alpha, beta, degree)
     measure = evidential.at_scales(nu, alpha, beta, rtol / 10, heavy)
 

@@ -104,10 +104,21 @@ def _in_own_units(
     degree = kernel.card.homogeneous_degree
     if degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
-        return compute(dataclasses.replace(measure, bandwidth=width / unit), *stacks)
+        return compute(dataclasses.replace(measure, bandwidth=in_units(width, unit)), *stacks)
     xp = namespace(unit)
     scale = xp.pow(unit, xp.full_like(unit, degree))
     return [value * scale for value in compute(measure, *stacks)]
+
+
+@np.errstate(over="ignore", under="ignore")
+def in_units(bandwidth: Array | float, unit: Array) -> Array:
+    """The bandwidth in units of the data, cut where its square would leave the range of floats.
+
+    Kernels so narrow or so wide are zero or constant to more than a hundred digits.
+    """
+    xp = namespace(unit)
+    far = float(xp.finfo(unit.dtype).max) ** 0.45
+    return xp.clip(bandwidth / unit, 1 / far, far)
 
 
 def _unit(stacks: list[Stack]) -> Array:
