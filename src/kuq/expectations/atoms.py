@@ -24,8 +24,8 @@ from kuq.distributions.atoms import (
     to_normals,
     to_products,
 )
-from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.clipped import ClippedMixtures, to_clipped
+from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.errors import NoClosedFormError
 from kuq.expectations import affinities, clipped, overlap, scalar
 from kuq.expectations.measure import Measure

@@ -20,7 +20,16 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, broadcast, constants, detach, epsilon, from_numpy, is_traced, namespace
+from kuq._array import (
+    Array,
+    broadcast,
+    constants,
+    detach,
+    epsilon,
+    from_numpy,
+    is_traced,
+    namespace,
+)
 from kuq._special import digamma
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
@@ -142,9 +151,7 @@ def at_scales(
         log_affinity = xp.moveaxis(xp.sum(log_f1, axis=-2), -1, 0)
         log_remainder = xp.moveaxis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
         affinity = xp.exp(log_affinity)
-        whole = Parts(
-            -xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity
-        )
+        whole = Parts(-xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity)
         if apart is None:
             return whole
         f1 = xp.exp(log_f1)

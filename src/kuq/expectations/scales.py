@@ -92,8 +92,8 @@ def integrate(
     reached its limit; both have the lead shape of g. ``start_value`` is g(0), other than zero
     only for bounded kernels, and ``slope`` is dg/dt at zero where it is known; reading it off
     the nodes fails for laws of equal means, whose slope is zero. ``order`` is lower for laws
-    with heavy tails: that of the first power of t in g that is not one of the fit. ``cautious`` is False where
-    the second moment bounds all others, as for normals: the window may then start later.
+    with heavy tails: that of the first power of t in g beside t and t². ``cautious`` is False
+    where the second moment bounds all others, as for normals: the window may then start later.
     ``block`` nodes are evaluated at once.
     """
     xp = namespace(second_moment)
@@ -117,9 +117,7 @@ def integrate(
     log_unit = log_moment if bandwidth is None else log_moment - 2 * xp.log(detach(bandwidth))
     position = xp.round((start - log_unit) / step)  # the window's first node, on the grid
     reach = log_moment - xp.log(4 * detach(smallest_variance))
-    low, high = _range(
-        position, (start - _TRACED_RANGE) / step, (start + _TRACED_RANGE) / step
-    )
+    low, high = _range(position, (start - _TRACED_RANGE) / step, (start + _TRACED_RANGE) / step)
     tables = _tables(kernel, step, low, high)
     margin = 0.55 * digits + 3.5  # the error of the right tail falls as t^(−2)
     wanted = _range(reach, 0.0, 3 * digits)[1] + margin

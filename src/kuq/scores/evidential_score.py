@@ -169,7 +169,10 @@ def _heavy_coordinates(
 def _order(heaviest: Array, degree: float) -> float:
     """The power with which the integrand starts, next to t and t²."""
     if degree:
-        lowest = degree / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+        lowest = (
+            degree / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+        )
         return min(2 * max(lowest, degree / 2), 1 + degree / 2)
-    return TRACED_DF / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
-
+    return (
+        TRACED_DF / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+    )

@@ -309,7 +309,7 @@ def _moments_exist(stack: Stack) -> bool:
 
 
 def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
-    """Root mean square distances of all pairs of members, in tiles; of very many a fixed random choice."""
+    """Root mean square distances of all pairs of members; of very many a fixed random choice."""
     reference = stacks[0].reference
     count = stacks[0].batch_count
     pairs = math.prod(stack.member_count for stack in (stacks[0], stacks[-1]))
