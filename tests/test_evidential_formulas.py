@@ -317,7 +317,8 @@ def test_jax_agrees_compiled_and_differentiates(formula, jax):
     compiled = gradient_of_total.lower(*params).compile(compiler_options=quickly)
     (_, parts), gradients = compiled(*params)
     for got, value in zip(parts, wanted, strict=True):
-        np.testing.assert_allclose(np.asarray(got), value, rtol=2e-13)
+        # Compiled tables are longer, since alpha cannot be read: another rule of accuracy 1e-10.
+        np.testing.assert_allclose(np.asarray(got), value, rtol=1e-10)
     numeric = logarithmic_differences(formula)
     for gradient, p, n in zip(gradients, params, numeric, strict=True):
         np.testing.assert_allclose(np.asarray(gradient * p), n, rtol=1e-6, atol=1e-6)

@@ -13,7 +13,7 @@ import numpy as np
 from kuq._array import Array, follows, from_numpy, namespace, to_jax
 from kuq._numbers import shown, whole_number
 from kuq.distributions.laws import Law
-from kuq.errors import ShapeError
+from kuq.errors import ParameterError, ShapeError
 
 
 class Prediction(ABC):

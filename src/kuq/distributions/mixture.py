@@ -81,7 +81,7 @@ class NormalMixture(Distribution):
         self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)
 
     def mean(self) -> Array:
-        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+        return Products(self.loc, self.scale, self.weights).mean()
 
     def variance(self) -> Array:
         return without_strays(self.law(marginal=True, rtol=0.0)).atoms.variance()[..., 0, 0]

@@ -25,6 +25,7 @@ from kuq.distributions.atoms import (
     to_products,
 )
 from kuq.distributions.clipped import ClippedMixtures, to_clipped
+from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.errors import NoClosedFormError
 from kuq.expectations import affinities, clipped, overlap, scalar
 from kuq.expectations.measure import Measure
@@ -40,6 +41,8 @@ AnyAtoms: TypeAlias = Any
 
 #: Scales at once for low-rank normals, which share work between them.
 LOW_RANK_NODES = 18
+#: Laws whose moments end before this order have no slope at t = 0 that a window could use.
+_HEAVY = 6.0
 #: Below this fraction of the affinities the closed form of the Laplace kernel has lost digits.
 _CLOSE = 1e-3
 
@@ -73,7 +76,9 @@ def entropy(measure: Measure, p: AnyAtoms) -> Array:
     def window() -> Window:
         moment = 2 * spread(p)
         smallest, cautious = p.smallest_variance(), isinstance(p, Products)
-        return Window(moment, smallest, tail_order(p), moment / 2, cautious=cautious)
+        tail = _tail(measure, p)
+        slope = moment / 2 if tail > _HEAVY else None
+        return Window(moment, smallest, tail / 2, slope, cautious=cautious)
 
     return _over_scales(measure, at_scale, window, p, 1)
 
@@ -118,7 +123,7 @@ def matched_divergence(measure: Measure, p: Points, q: Points) -> Array:
     diagonal = xp.sum(move * move, axis=-1)
     moment = start + diagonal[..., :, None] + diagonal[..., None, :]
     smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
-    window = Window(moment, smallest, math.inf, slope=-mixed / 2)
+    window = Window(moment, smallest, math.inf, -mixed / 2)
     return xp.mean(_over_scales(measure, at_scale, lambda: window, p.expand(0), 2), axis=(-2, -1))
 
 
@@ -157,8 +162,9 @@ def affinity(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         return value, value
 
     def window() -> Window:
-        between = _pair_window(p, q)
-        return between._replace(slope=-between.moment, start_value=1.0)
+        between = _pair_window(measure, p, q)
+        slope = None if between.slope is None else -between.moment
+        return between._replace(order=between.order / 2, slope=slope, start_value=1.0)
 
     return _over_scales(measure, at_scale, window, p, 2)
 
@@ -281,7 +287,7 @@ def _radial_divergence(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Array:
         rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
         return overlap.divergence(o), rest
 
-    return _over_scales(measure, between, lambda: _pair_window(p, q), p, 2)
+    return _over_scales(measure, between, lambda: _pair_window(measure, p, q), p, 2)
 
 
 class Window(NamedTuple):
@@ -289,22 +295,36 @@ class Window(NamedTuple):
 
     moment: Array
     smallest_variance: Array
-    tail_order: float
-    slope: Array
+    order: float
+    slope: Array | None
     start_value: float = 0.0
     cautious: bool = False
 
 
-def _pair_window(p: AnyAtoms, q: AnyAtoms) -> Window:
-    """The window of a divergence: its slope is the squared distance of the means."""
+def _pair_window(measure: Measure, p: AnyAtoms, q: AnyAtoms) -> Window:
+    """The window of a divergence: its slope is the squared distance of the means.
+
+    Tails of order ν make affinities differ from one by t^(ν/2), but these terms of both laws
+    cancel in the divergence, which is a mean of |difference of characteristic functions|² and
+    has t^ν.
+    """
     xp = namespace(p.reference)
     difference = mean_difference(p, q)
     gap = xp.sum(difference * difference, axis=-1)
     moment = gap + spread(p) + spread(q)
     smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
     smallest = xp.broadcast_to(smallest, moment.shape)
-    order = min(tail_order(p), tail_order(q))
-    return Window(moment, smallest, order, gap, cautious=isinstance(p, Products))
+    tail = min(_tail(measure, p), _tail(measure, q))
+    slope = gap if tail > _HEAVY else None
+    return Window(moment, smallest, tail, slope, cautious=isinstance(p, Products))
+
+
+def _tail(measure: Measure, p: AnyAtoms) -> float:
+    """The order from which on moments do not exist, where it can be read."""
+    known = tail_order(p)
+    if known < math.inf and is_traced(p.reference):
+        return max(known, (measure.kernel.card.homogeneous_degree or 0.0) + TRACED_DF)
+    return known
 
 
 def _over_scales(
@@ -325,7 +345,6 @@ def _over_scales(
     known = window()
     if isinstance(bandwidth, float):
         bandwidth = constants([bandwidth], known.moment)
-    degree = kernel.card.homogeneous_degree or 0.0
     return integrate(
         kernel,
         g,
@@ -334,8 +353,8 @@ def _over_scales(
         bandwidth,
         measure.rtol,
         known.start_value,
-        decay=min(2.0, max(0.15, (known.tail_order - degree) / 2)),
-        slope=known.slope if known.tail_order > 6 else None,
+        order=known.order,
+        slope=known.slope,
         cautious=known.cautious,
         block=LOW_RANK_NODES if isinstance(p, LowRanks) else BLOCK,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq import _linalg as linalg
-from kuq._array import Array, detach, from_numpy, identity, namespace, safe_sqrt
+from kuq._array import Array, detach, from_numpy, identity, namespace, power_of_two, safe_sqrt
 from kuq.distributions.log_densities import LOG_TWO_PI, Basis, basis_of
 
 
@@ -72,7 +72,11 @@ def normal_dispersion(loc: Array, scale: Array, weights: Array) -> Array:
     spread = xp.sum(w * ((square - mean) / ratio) ** 2, axis=0) / (1 + mean)
     offset = loc - loc[:1, ...]
     offset = offset - xp.sum(w * offset, axis=0)
-    deviation = safe_sqrt(xp.sum(w * offset * offset, axis=0))
+    # In units of the farthest member, or squares of tiny and of huge offsets would be lost.
+    unit = power_of_two(xp.max(xp.abs(offset), axis=0))
+    offset = offset / unit
+    deviation = unit * safe_sqrt(xp.sum(w * offset * offset, axis=0))
+    offset = unit * offset
     shift = xp.sum(w * ((offset / safe) ** 2 + (deviation / safe) ** 2), axis=0)
     value = (spread + shift) / 2
     together = xp.all(points & (loc == loc[:1, ...]), axis=0)

@@ -10,6 +10,7 @@ import numpy as np
 from kuq._array import Array, is_traced, namespace
 from kuq.distributions.atoms import Points, mean_difference
 from kuq.distributions.laws import Law, Stack
+from kuq.expectations import heavy_tails
 
 #: Numbers of all atoms that are touched at once: coordinates go in pieces.
 _AT_ONCE = 2**18
@@ -53,6 +54,8 @@ def mean_gap(p: Law, q: Law) -> Array:
 
 def total_variance(law: Law) -> Array:
     """The trace of the covariance, (lead…)."""
+    if law.tail is not None:
+        return heavy_tails.variance(law)
     found = [_total_variance(_coordinates(law, some)) for some in _pieces(law)]
     return sum(found[1:], start=found[0])
 

@@ -16,7 +16,7 @@ from kuq._array import Array, is_traced, namespace
 from kuq._compiled import repeated
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products, to_products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.expectations import atoms, gram, mixture_cdf, moments, routes
+from kuq.expectations import atoms, gram, heavy_tails, mixture_cdf, moments, routes
 from kuq.expectations import sorted as by_sorting
 from kuq.expectations.affinities import AnyAtoms
 from kuq.expectations.measure import Measure
@@ -34,6 +34,9 @@ def prepare(measure: Measure, law: Law) -> Law:
 
 def entropy(measure: Measure, law: Law) -> Array:
     """H of laws, (lead…)."""
+    known = heavy_tails.entropy(measure, law)
+    if known is not None:
+        return known
     route = routes.chosen(measure, Stack((law,)))
     if route is not None:
         return route.entropy(measure, law)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from kuq._array import Array, widen
+from kuq._array import Array, all_finite, widen
 from kuq._compiled import twin
 from kuq.distributions.atoms import Normals
 from kuq.distributions.laws import Stack
@@ -42,6 +42,8 @@ def aleatoric_and_dispersion(measure: Measure, stack: Stack) -> tuple[Array, Arr
         loc, scale = (a[..., 0, 0] if d == 1 else a[..., 0, :] for a in (law.loc, law.scale))
         parts.append(_measured(module, measure.at(part), loc, scale, some.member_weights()))
     aleatoric, dispersion = (np.concatenate(list(x)) for x in zip(*parts, strict=True))
+    if not all_finite(dispersion):  # squares left the range of floats, which units prevent
+        return None
     return aleatoric, dispersion
 
 

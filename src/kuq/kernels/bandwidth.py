@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import adopt, detach, index_array, median, namespace, readable, safe_sqrt
+from kuq._array import (
+    adopt,
+    detach,
+    index_array,
+    median,
+    namespace,
+    power_of_two,
+    readable,
+    safe_sqrt,
+)
 from kuq._numbers import whole_number
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
@@ -45,6 +54,10 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
         )
     if not bool(xp.all(xp.isfinite(flat))):
         raise ParameterError("values must be finite; remove or impute NaN and infinite entries")
+    # In units of the data, or squares would leave the range of floats.
+    halved = flat / 2 - flat[:1, :] / 2
+    unit = power_of_two(xp.max(xp.abs(halved)))
+    flat = halved / unit
     first, second = _some_pairs(flat.shape[0])
     step = max(1, _AT_ONCE // flat.shape[1])
     squares = []
@@ -52,7 +65,7 @@ def median_bandwidth(values: Any, event_ndim: int = 0) -> float:
         i, j = (index_array(k[start : start + step], flat) for k in (first, second))
         gap = xp.take(flat, i, axis=0) - xp.take(flat, j, axis=0)
         squares.append(xp.sum(gap * gap, axis=-1))
-    value = float(median(safe_sqrt(xp.concat(squares))))
+    value = 2 * float(unit) * float(median(safe_sqrt(xp.concat(squares))))
     if value <= 0:
         raise ParameterError(
             "the median distance is zero: more than half of the pairs are equal; "

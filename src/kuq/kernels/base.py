@@ -145,6 +145,11 @@ class ScaleMixture(Radial):
     normals and evidential laws. The density is checked against the profile when it is first used.
     """
 
+    @property
+    def density_power(self) -> float | None:
+        """The power of t that the density is everywhere; None if it is not one."""
+        return None
+
     @abstractmethod
     def log_density(self, v: np.ndarray) -> np.ndarray:
         """Log of the density over v = log(t·bandwidth²), in NumPy float64."""

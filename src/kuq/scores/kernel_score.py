@@ -30,7 +30,7 @@ from kuq.expectations.tiles import fitting_elements, pieces, tile_elements
 from kuq.kernels.base import Radial, Term
 from kuq.kernels.marginal import reduce_event
 from kuq.scores.options import Options, budget_of
-from kuq.scores.views import View, flat_bandwidth, stretched
+from kuq.scores.views import View, divided, flat_bandwidth, size_of, stretched
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
@@ -96,26 +96,33 @@ def _in_own_units(
         return compute(measure, *stacks)
     unit = _unit(stacks)
     if any_true(unit != 1) is not False:
-        stacks = [_divided(stack, unit) for stack in stacks]
+        stacks = [divided(stack, unit) for stack in stacks]
     degree = kernel.card.homogeneous_degree
     if degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
-        return compute(dataclasses.replace(measure, bandwidth=width / unit), *stacks)
+        return compute(dataclasses.replace(measure, bandwidth=in_units(width, unit)), *stacks)
     xp = namespace(unit)
     scale = xp.pow(unit, xp.full_like(unit, degree))
     return [value * scale for value in compute(measure, *stacks)]
 
 
+@np.errstate(over="ignore", under="ignore")
+def in_units(bandwidth: Array | float, unit: Array) -> Array:
+    """The bandwidth in units of the data, cut where its square would leave the range of floats.
+
+    Kernels so narrow or so wide are zero or constant to more than a hundred digits.
+    """
+    xp = namespace(unit)
+    far = float(xp.finfo(unit.dtype).max) ** 0.45
+    return xp.clip(bandwidth / unit, 1 / far, far)
+
+
 def _unit(stacks: list[Stack]) -> Array:
     """A power of two of the size of the data, (n,): dividing by it loses nothing."""
     xp = namespace(stacks[0].reference)
-    pivot = moments.pivot_of(stacks[0])
     if _are_usual_draws(stacks):
-        return xp.ones_like(pivot[..., 0])
-    size = xp.zeros_like(pivot[..., 0])
-    for stack in stacks:
-        for group in stack.groups:
-            size = xp.maximum(size, group.atoms.extent(pivot))
+        return xp.ones_like(moments.pivot_of(stacks[0])[..., 0])
+    size = size_of(stacks)
     unit = power_of_two(size)
     mixed = any(isinstance(group.atoms, Products) for stack in stacks for group in stack.groups)
     # No need to copy what is of ordinary size; components of mixtures may be wide by any factor.
@@ -144,13 +151,6 @@ def _are_usual_draws(stacks: list[Stack]) -> bool:
         if any_true(~usual) is not False:
             return False
     return True
-
-
-def _divided(stack: Stack, unit: Array) -> Stack:
-    def scaled(array: Array, axes: int) -> Array:
-        return array / unit[(..., *(None,) * (axes + 1))]
-
-    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
 
 
 def bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
@@ -201,7 +201,7 @@ def _with_bias(
 
 
 def lowest_tail(*stacks: Stack) -> Array | None:
-    """The lowest order without moments among the members, (n,)."""
+    """The lowest order without moments among the members, (n, d)."""
     tails = [group.tail for stack in stacks for group in stack.groups if group.tail is not None]
     if not tails:
         return None
@@ -220,21 +220,27 @@ def _growth(measure: Measure) -> float:
 
 
 def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
-    """inf where a moment of the kernel's degree does not exist."""
+    """inf where a moment of the kernel's degree does not exist; the tail is (…, d)."""
     if tail is None or degree == 0:
         return value
     xp = namespace(value)
+    closed = degree == 2 or tail.shape[-1] == 1
+    tail = xp.min(tail, axis=-1)
+    exists = tail > degree
+    if closed:
+        return xp.where(exists, value, xp.full_like(value, math.inf))
     # The quadrature over scales ends where squares overflow, too early just above the pole.
     largest = math.log(float(xp.finfo(value.dtype).max))
     margin = (40 if largest > 100 else 24) / (0.85 * largest)
     require(
-        ~((tail > degree) & (tail < degree + margin)),
+        ~(exists & (tail < degree + margin)),
         "df of a Student-t law",
-        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} for this score",
+        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} "
+        "for vectors under this score",
         tail,
         "closer to the pole its quadrature is not accurate",
     )
-    return xp.where(tail > degree, value, xp.full_like(value, math.inf))
+    return xp.where(exists, value, xp.full_like(value, math.inf))
 
 
 def finish(values: Array, v: View) -> Array:

@@ -150,6 +150,7 @@ class Tails(NamedTuple):
             tail = member.law(True, _COARSE).tail
             if tail is None:
                 continue
+            tail = tail[..., 0]  # each coordinate is a law of its own
             each = [tail[m, ...] for m in range(tail.shape[0])] if tail.ndim > zero.ndim else [tail]
             for order in each:
                 normal, no_variance = normal & (order == math.inf), no_variance | (order <= 2)

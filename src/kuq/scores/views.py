@@ -19,6 +19,7 @@ from kuq._array import (
     is_traced,
     median,
     namespace,
+    power_of_two,
     safe_sqrt,
     shape_of,
 )
@@ -305,6 +306,26 @@ def stretched(stack: Stack, weights: Array | None) -> Stack:
     return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
 
 
+def size_of(stacks: list[Stack]) -> Array:
+    """The largest size of anything in units of the outcome, (n,)."""
+    xp = namespace(stacks[0].reference)
+    pivot = moments.pivot_of(stacks[0])
+    size = xp.zeros_like(pivot[..., 0])
+    for stack in stacks:
+        for group in stack.groups:
+            size = xp.maximum(size, group.atoms.extent(pivot))
+    return size
+
+
+def divided(stack: Stack, unit: Array) -> Stack:
+    """The stack in units (n,)."""
+
+    def scaled(array: Array, axes: int) -> Array:
+        return array / unit[(..., *(None,) * (axes + 1))]
+
+    return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
+
+
 def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: Options) -> Kernel:
     """Replace ``bandwidth="median"`` by the median distance between members' outcomes."""
 
@@ -320,19 +341,19 @@ def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: O
 
 def _median_distance(predictions: list[Prediction], term: Term, options: Options) -> Any:
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
-        squared = evidential.second_moment(*evidential_view(predictions[0], term)[1])
+        distances = safe_sqrt(evidential.second_moment(*evidential_view(predictions[0], term)[1]))
     else:
         counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
         stacks = [v.stack for v in views(term, options, *counting)]
-        squared = _over_entries(stacks, term, options)
+        distances = _over_entries(stacks, term, options)
         if not all(_moments_exist(stack) for stack in stacks):
-            squared = squared + math.inf
-    if math.prod(squared.shape) == 0:
+            distances = distances + math.inf
+    if math.prod(distances.shape) == 0:
         raise InsufficientDataError(
             'bandwidth="median" of an empty batch: there are no outcomes whose distances could be '
             "taken; give the bandwidth as a number"
         )
-    middle = median(safe_sqrt(detach(squared)))
+    middle = median(detach(distances))
     if is_traced(middle):
         return middle
     value = float(middle)
@@ -351,7 +372,7 @@ def _moments_exist(stack: Stack) -> bool:
 
 
 def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
-    """Second moments of all pairs of members, in tiles; of very many a fixed random choice."""
+    """Root mean square distances of all pairs of members; of very many a fixed random choice."""
     reference = stacks[0].reference
     count = stacks[0].batch_count
     pairs = math.prod(stack.member_count for stack in (stacks[0], stacks[-1]))
@@ -368,13 +389,15 @@ def _over_entries(stacks: list[Stack], term: Term, options: Options) -> Array:
         return namespace(reference).reshape(reference, (-1,))[:0]
     for part in pieces(count, cost, budget_of(options, reference), reference):
         some = [prepared(stack.index(part)) for stack in stacks]
-        found.append(detach(_pair_moments([stretched(x, term.kernel.weights) for x in some])))
+        found.append(detach(_pair_distances([stretched(x, term.kernel.weights) for x in some])))
     return namespace(*found).concat(found)
 
 
-def _pair_moments(stacks: list[Stack]) -> Array:
-    """E‖X−Y‖² for all pairs of members (of two laws: one of each), (pairs·n,)."""
+def _pair_distances(stacks: list[Stack]) -> Array:
+    """√E‖X−Y‖² for all pairs of members (of two laws: one of each), (pairs·n,)."""
     xp = namespace(stacks[0].reference)
+    unit = power_of_two(size_of(stacks))  # no square leaves the range of floats
+    stacks = [divided(stack, unit) for stack in stacks]
     pivot = moments.pivot_of(stacks[0])
     means = [xp.concat([moments.centred_mean(g, pivot) for g in s.groups]) for s in stacks]
     spread = [xp.concat([moments.total_variance(g) for g in s.groups]) for s in stacks]
@@ -386,7 +409,7 @@ def _pair_moments(stacks: list[Stack]) -> Array:
     rows = [
         xp.sum((first[i] - last[j]) ** 2, axis=-1) + spread[0][i] + spread[-1][j] for i, j in pairs
     ]
-    return xp.concat(rows)
+    return xp.concat([unit * safe_sqrt(row) for row in rows])
 
 
 def flat_bandwidth(
