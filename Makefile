@@ -1,6 +1,13 @@
 # make demo   see the library at work: one example, then small ensembles under every protocol, with a
 #             report in runs/demo/report/report.html (about two minutes)
+# make check  for every day: lint, format, types, tests without extras, about every tenth of the
+#             others (under three minutes)
 # make test   every check: lint, format, types, tests without extras, with each library, with all
+#             (under twelve minutes on two cores)
+# make nightly  properties with many random examples, other ones in every run
+# make elsewhere  the suite in other orders, with other numbers of workers, as on other processors,
+#             with other Pythons, homes and languages; table in build/elsewhere.md (hours;
+#             make elsewhere ONLY=nehalem,home: these runs)
 # make trust  the long trials of tests/trust in full (files that are damaged, hostile or interrupted;
 #             under fifteen minutes); a tenth of each is part of make test
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
@@ -20,8 +27,12 @@ INPUTS := pyproject.toml constraints.txt
 # One thread per process: two test workers share the cores without fighting.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# A worker that has nothing left to do takes tests from another one.
+PYTEST := -m pytest -q
+BOTH := -n 2 --dist worksteal
+
 .NOTPARALLEL:
-.PHONY: demo test lint types test-core test-alone test-all trust bench docs clean
+.PHONY: demo check test lint types test-core test-alone test-all nightly elsewhere trust bench docs clean
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
@@ -31,6 +42,9 @@ demo: $(VENV)/.demo
 
 test: lint types test-core test-alone test-all
 
+check: lint types test-core
+	@KUQ_ONE_IN=10 KUQ_TRIALS=0.01 $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH)
+
 lint: $(VENV)/.test
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
@@ -39,18 +53,24 @@ types: $(VENV)/.test
 	@$(VENV)/bin/python -m mypy
 
 test-core: $(CORE)/.core
-	@$(ONE_THREAD) $(CORE)/bin/python -m pytest -q tests/core_only
+	@$(ONE_THREAD) $(CORE)/bin/python $(PYTEST) tests/core_only
 
 # Each array library without the other.
 test-alone: $(VENV)/.test
-	@KUQ_WITHOUT=jax $(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 tests/test_arrays.py -k torch
-	@KUQ_WITHOUT=torch $(ONE_THREAD) $(VENV)/bin/python -m pytest -q tests/test_jit.py -k "not torch"
+	@KUQ_WITHOUT=jax $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/test_arrays.py -k torch
+	@KUQ_WITHOUT=torch $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/test_jit.py -k "not torch"
 
 test-all: $(VENV)/.test
-	@$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2
+	@$(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH)
+
+nightly: $(VENV)/.test
+	@KUQ_EXAMPLES=nightly $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) -m hypothesis
+
+elsewhere: $(VENV)/.test
+	@$(VENV)/bin/python tests/elsewhere.py $(if $(ONLY),--only $(ONLY))
 
 trust: $(VENV)/.test
-	@KUQ_TRIALS=1 $(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 tests/trust
+	@KUQ_TRIALS=1 $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/trust
 
 bench: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)
@@ -90,5 +110,5 @@ $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) kuq-demo.png runs/demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) .venv-3.* kuq-demo.png runs/demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,14 +9,27 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import sys
-import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from kuq._replacing import Kind, replacing
+from kuq.bench.own_files import LIST
 from kuq.bench.report import report
-from kuq.bench.store import DATABASE
+from kuq.bench.store import DATABASE, Store
 
 ROOT = Path(__file__).parent / "results"
+#: What is kept of a run.
+NAMES = {"claims.csv", "fields", "report.html", "tables", DATABASE}
+
+
+def _is_kept(path: Path) -> bool:
+    if not {entry.name for entry in path.iterdir()} <= NAMES:
+        return False
+    with Store(path):
+        return True
+
+
+KEPT = Kind("a kept run", _is_kept, folder=True)
 
 
 def keep(run: Path) -> Path:
@@ -27,17 +40,15 @@ def keep(run: Path) -> Path:
     kept = ROOT / run.resolve().name
     if kept.resolve() == run.resolve():
         raise ValueError(f"{run} is what is kept already; name the folder that kuq run has made")
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".") as folder:
-        new = Path(folder) / kept.name
+    with replacing(kept, KEPT, [run]) as new:
         report(run, new)
+        (new / LIST).unlink()
         shutil.rmtree(new / "figures")
         for table in (new / "tables").glob("*.html"):
             table.unlink()
         shutil.copytree(run / "fields", new / "fields")
         with closing(sqlite3.connect(run / DATABASE)) as database:
             database.execute("VACUUM INTO ?", (str(new / DATABASE),))
-        shutil.rmtree(kept, ignore_errors=True)
-        new.rename(kept)
     return kept
 
 

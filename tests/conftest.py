@@ -3,16 +3,28 @@
 KUQ_WITHOUT=jax,torch hides libraries, so that each one can be tested on its own.
 KUQ_TRIALS is the share of the long trials that run: a tenth in the suite, all by ``make trust``.
 KUQ_ORDER=7 shuffles the files, and the tests of each file, by this seed.
+KUQ_TEST_UCI names a folder with the UCI tables, which a few tests need; else they are skipped.
+KUQ_EXAMPLES=nightly gives properties many examples, other ones in every run; in the suite there
+are fewer, always the same.
+KUQ_ONE_IN=10 runs about every tenth test of each file and at least one, always the same ones.
 """
 
 import os
 import random
 import shutil
 import sys
+import zlib
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 
+import hypothesis
 import pytest
+from selection import one_in, shuffle
 
+EXAMPLES = os.environ.get("KUQ_EXAMPLES", "suite")
+hypothesis.settings.register_profile("suite", max_examples=50, deadline=None, database=None)
+hypothesis.settings.register_profile("nightly", max_examples=500, deadline=None, print_blob=True)
+hypothesis.settings.load_profile(EXAMPLES)
 HIDDEN = tuple(filter(None, os.environ.get("KUQ_WITHOUT", "").split(",")))
 
 
@@ -27,14 +39,19 @@ if HIDDEN:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Another order; tests of one file stay together, for the sake of what they share."""
+    if size := os.environ.get("KUQ_ONE_IN"):
+        chosen = one_in(int(size), items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     if order := os.environ.get("KUQ_ORDER"):
-        rng = random.Random(int(order))
-        items.sort(key=lambda item: item.nodeid)
-        files = sorted({item.path for item in items})
-        rng.shuffle(files)
-        rng.shuffle(items)
-        items.sort(key=lambda item: files.index(item.path))
+        shuffle(random.Random(int(order)), items)
+
+
+def pytest_runtest_setup(item):
+    """Examples that are the same in every run of the suite, and not the same for every case."""
+    function = getattr(item, "function", None)
+    if EXAMPLES == "suite" and getattr(function, "is_hypothesis_test", False):
+        hypothesis.seed(zlib.crc32(item.nodeid.encode()))(function)
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +62,23 @@ def own_random_numbers():
         sys.modules["numpy"].random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_folders(tmp_path_factory):
+    """Nobody's data or cache is read or written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("KUQ_DATA", raising=False)
+        patch.setenv("KUQ_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def uci():
+    folder = os.environ.get("KUQ_TEST_UCI")
+    if folder is None:
+        pytest.skip("KUQ_TEST_UCI names no folder with the UCI tables")
+    return Path(folder)
 
 
 @pytest.fixture

@@ -52,7 +52,8 @@ def test_values_are_those_of_the_formula(kernel, dimension):
     for bandwidth in (0.5, 40.0):
         expected = kernel.k(x, y, bandwidth)
         values = kernel.build(bandwidth)(x, y)
-        np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-13)
+        # Where k is near −1 the formula of the reference cancels.
+        np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-12)
 
 
 @kernels

@@ -161,7 +161,7 @@ def test_without_matplotlib_the_table_is_still_printed(folder, capsys, monkeypat
 def test_a_figure_that_cannot_be_saved(folder, capsys, known):
     pytest.importorskip("matplotlib")
     (folder / "taken.png").mkdir()
-    assert main(["demo", "--out", "taken.png"]) == 1
+    assert main(["demo", "--out", "taken.png"]) == 2
     out, err = capsys.readouterr()
     assert "SquaredError" in out
     assert "could not be saved" in err

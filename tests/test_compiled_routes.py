@@ -15,7 +15,7 @@ from kuq import driver, tiles
 
 pytest.importorskip("numba")
 
-RTOL = 1e-13
+RTOL = 1e-12  # rounding of sums in another order
 
 
 def both(function):
@@ -132,7 +132,7 @@ def test_distribution_functions_give_the_sum_over_pairs(rng, monkeypatch):
         monkeypatch.setattr(distribution_functions, "_FEWEST_MEMBERS", 10**9)
         pairs = kuq.decompose(prediction, kuq.CRPS())
     np.testing.assert_allclose(quick.epistemic, pairs.epistemic, rtol=1e-12)
-    np.testing.assert_allclose(quick.aleatoric, pairs.aleatoric, rtol=1e-13)
+    np.testing.assert_allclose(quick.aleatoric, pairs.aleatoric, rtol=RTOL)
 
 
 def test_kernels_without_a_twin_do_not_notice(rng):

@@ -14,13 +14,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from kuq.expectations.densities import (
-    low_rank_entropy,
-    low_rank_kl,
-    mixture_log_density,
-    normal_entropy,
-    normal_kl,
-)
+from kuq.distributions.log_densities import mixture_log_density
+from kuq.expectations.densities import low_rank_entropy, low_rank_kl, normal_entropy, normal_kl
 from kuq.expectations.relative_entropy import mixture_entropy, mixture_kl, mutual_information
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -277,7 +272,7 @@ def test_low_rank_laws_with_a_zero_variance() -> None:
 def test_a_rotated_factor_is_the_same_law() -> None:
     p_loc, factor, diag, *_ = low_rank_pair(5, 3, 1.0, 0.0)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    assert 0 <= low_rank_kl(p_loc, factor, diag, p_loc, factor @ turn, diag) < 1e-14
+    assert 0 <= low_rank_kl(p_loc, factor, diag, p_loc, factor @ turn, diag) < 1e-13
 
 
 # Mixtures.

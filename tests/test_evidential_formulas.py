@@ -9,7 +9,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kuq._array import from_numpy
@@ -98,8 +98,8 @@ def test_energy(power):
     nu, alpha, beta = np.asarray(CLOSED_CASES).T
     exact = [exact_energy(*case, power) for case in CLOSED_CASES]
     au, eu = evidential.energy(nu, alpha, beta, power)
-    assert relative_errors(au, [e[0] for e in exact]) < 3e-14  # eps·β^b, β^b up to 1e6
-    assert relative_errors(eu, [e[1] for e in exact]) < 3e-14
+    assert relative_errors(au, [e[0] for e in exact]) < 1e-13  # eps·β^b, β^b up to 1e6
+    assert relative_errors(eu, [e[1] for e in exact]) < 1e-13
 
 
 def test_log_score():
@@ -217,7 +217,6 @@ def test_small_scales_reach_the_moments():
     np.testing.assert_allclose(eu, t * np.sum(within / nu), rtol=1e-10)
 
 
-@settings(max_examples=25, deadline=None)
 @given(log_t=st.floats(-40, 40), log_nu=st.floats(-6, 20), log_alpha=st.floats(-0.59, 13.8))
 def test_preset_tolerances_agree(log_t, log_nu, log_alpha):
     t, nu, alpha = (np.exp(np.asarray([v])) for v in (log_t, log_nu, log_alpha))
@@ -318,7 +317,8 @@ def test_jax_agrees_compiled_and_differentiates(formula, jax):
     compiled = gradient_of_total.lower(*params).compile(compiler_options=quickly)
     (_, parts), gradients = compiled(*params)
     for got, value in zip(parts, wanted, strict=True):
-        np.testing.assert_allclose(np.asarray(got), value, rtol=2e-13)
+        # Compiled tables are longer, since alpha cannot be read: another rule of accuracy 1e-10.
+        np.testing.assert_allclose(np.asarray(got), value, rtol=1e-10)
     numeric = logarithmic_differences(formula)
     for gradient, p, n in zip(gradients, params, numeric, strict=True):
         np.testing.assert_allclose(np.asarray(gradient * p), n, rtol=1e-6, atol=1e-6)

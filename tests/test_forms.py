@@ -185,7 +185,7 @@ def test_the_series_is_the_kernel(reach):
     c = fourier._coefficients(omega, np.ones(1), np.full(1, count), count)[:, 0]
     r = np.linspace(0, reach, 301)
     series = (c * np.cos(np.arange(count) * omega * r[:, None])).sum(-1)
-    np.testing.assert_allclose(series, np.exp(-r * r), atol=5e-16 * (1 + reach))
+    np.testing.assert_allclose(series, np.exp(-r * r), atol=5e-15 * (1 + reach))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 14, 15, 31, 32, 33, 60])
@@ -272,9 +272,11 @@ def test_traced_draws_take_what_needs_no_values(rng):
         assert seen == ["PointPairs", "PointPairs", "Steps"]
 
 
+# JAX compiles every line for every shape, so that one dimension above the first has to do.
 @kernels
-@dimensions
-@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize(
+    ("d", "library"), [*((d, "torch") for d in (1, 2, 7)), *((d, "jax") for d in (1, 2))]
+)
 def test_other_libraries(rng, name, d, library):
     members = members_of(rng, (30, 30, 12), d)
     members[1][1] = members[0][1] + 1e-9  # one entry with close members

@@ -15,7 +15,8 @@ kernels = pytest.mark.parametrize("kernel", KERNELS, ids=str)
 laws = pytest.mark.parametrize("law", [c for c in DISTRIBUTIONS if c.multivariate], ids=str)
 seeds = st.integers(0, 2**32 - 1)
 factors = st.floats(-3.0, 3.0).map(lambda x: 10.0**x)
-few = settings(max_examples=2, deadline=None, derandomize=True, database=None)
+#: Each of about a hundred cases has some examples of its own: three in the suite.
+few = settings(max_examples=settings.default.max_examples // 16)
 
 
 def accuracy(law) -> float:

@@ -18,6 +18,8 @@ VARIANCES = {
     "with zeros": default_rng(6).uniform(0.0, 2.0, size=D) * (np.arange(D) > 20),
     "log-uniform": np.exp(default_rng(7).uniform(-3.0, 0.0, size=D)),
 }
+#: Rounding errors of a sum of D terms grow like √D, whatever its order; ten times that.
+ROUNDING = 10 * np.sqrt(D) * np.finfo(float).eps
 FEW = np.where(np.arange(D) < 3, 1.0, 1e-8)  # three coordinates have all the variance
 
 
@@ -39,11 +41,16 @@ def test_series_against_sums_at_every_node(name: str, largest: float) -> None:
     assert 2 <= series.terms < 14
     gram, logs = low_rank_sums._by_series(scale, rows, variance, series)
     wanted_gram, wanted_logs = low_rank_sums._node_by_node(scale, rows, variance)
-    close_to(logs, wanted_logs, 2e-14)
+    close_to(logs, wanted_logs, ROUNDING)
     # Every Gram matrix in units of its own diagonal: the weights are relatively accurate.
     size = np.sqrt(np.diagonal(wanted_gram, axis1=-2, axis2=-1))
     error = (gram - wanted_gram) / size[:, :, None] / size[:, None, :]
-    assert np.max(np.abs(error)) < 2e-15
+    assert np.max(np.abs(error)) < ROUNDING
+    if largest == 1e-4:  # there the bound is seen to notice a series that is two terms too short
+        fewer = series._replace(terms=series.terms - 2)
+        gram, _ = low_rank_sums._by_series(scale, rows, variance, fewer)
+        error = (gram - wanted_gram) / size[:, :, None] / size[:, None, :]
+        assert np.max(np.abs(error)) > 100 * ROUNDING
 
 
 def test_number_of_terms_follows_the_scale() -> None:
@@ -152,4 +159,4 @@ def test_plain_and_careful_comparison_agree(
     monkeypatch.setattr(low_rank, "_lost", lambda parts, _: parts.gap > -1.0)  # everywhere
     careful = divergence(Overlap(*low_rank.overlap(t, loc[0], factor[0], diag[0], *second)))
     alive = careful > 1e-250
-    np.testing.assert_allclose(mixed[alive], careful[alive], rtol=1e-11)
+    np.testing.assert_allclose(mixed[alive], careful[alive], rtol=1e-10)

@@ -11,8 +11,8 @@ PACKAGE = Path(kuq.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 #: Every layer may import from itself and from those before it.
 LAYERS = (
-    {"errors", "_switch"},
-    {"_array", "_compiled", "_special", "_threads"},
+    {"errors", "_digest", "_file_lock", "_ranges", "_replacing", "_switch"},
+    {"_array", "_compiled", "_linalg", "_numbers", "_special", "_threads"},
     {"_numba"},
     {"kernels"},
     {"distributions"},

@@ -1,9 +1,14 @@
-"""The suite itself: no test takes its numbers from a generator that another one draws from."""
+"""The suite itself: whose random numbers a test takes, which tests run, and in which order."""
 
 import ast
+import itertools
+import random
+from dataclasses import dataclass
 from pathlib import Path
 
+import elsewhere
 import pytest
+from selection import one_in, shuffle
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
@@ -118,3 +123,61 @@ def rng():
     assert not list(global_state(fine))
     assert list(global_state("x = np.random.normal(size=3)")) == [1]
     assert list(global_state("x = random.choice([1, 2])")) == [1]
+
+
+@dataclass(frozen=True)
+class Item:
+    nodeid: str
+    path: str
+
+
+ITEMS = [Item(f"{name}::test[{k}]", name) for name in ("a", "b", "c") for k in range(300)]
+ITEMS.append(Item("d::test", "d"))
+
+
+def test_a_part_has_something_of_every_file():
+    chosen = one_in(10, ITEMS)
+    assert {item.path for item in chosen} == {"a", "b", "c", "d"}
+    assert 60 < len(chosen) < 120
+    assert one_in(10, ITEMS[::-1]) == chosen
+    some = ITEMS[:300]
+    assert one_in(10, some) == {item for item in chosen if item.path == "a"}
+
+
+def test_other_orders_keep_files_together():
+    orders = []
+    for seed in (1, 1, 2):
+        items = list(ITEMS) if len(orders) == 0 else ITEMS[::-1]
+        shuffle(random.Random(seed), items)
+        orders.append(items)
+        assert sorted(items, key=str) == sorted(ITEMS, key=str)
+        changes = sum(a.path != b.path for a, b in itertools.pairwise(items))
+        assert changes == 3
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_runs_elsewhere_cover_what_they_should():
+    runs = elsewhere.RUNS
+    assert len({run.order for run in runs}) == len({run.name for run in runs}) == len(runs)
+    assert {run.workers for run in runs} == {1, 2, 4}
+    assert {run.threads for run in runs} == {1, 2}
+    assert {run.blas for run in runs} >= {"Haswell", "Zen", "Nehalem", "SkylakeX"}
+    assert {run.torch for run in runs} >= {"default", "avx2", "avx512"}
+    assert {run.without for run in runs} >= {"avx512", "avx2"}
+    assert {run.python for run in runs} >= {"3.12", "3.13"}
+    assert {name for run in runs for name in run.environment} >= {"HOME", "LANG", "TZ"}
+    here = next(run for run in runs if run.blas is None)
+    assert here.missing(set()) is None
+    wide = next(run for run in runs if run.blas == "SkylakeX")
+    assert wide.missing({"avx2"}) == "no avx512f here"
+
+
+def test_reports_of_runs_are_read(tmp_path):
+    path = tmp_path / "report.xml"
+    path.write_text(
+        '<testsuites><testsuite><testcase classname="a" name="b"/>'
+        '<testcase classname="a" name="c"><skipped/></testcase>'
+        '<testcase classname="a" name="d"><failure/></testcase>'
+        '<testcase classname="a" name="e"><error/></testcase></testsuite></testsuites>'
+    )
+    assert elsewhere.read(path) == ({"passed": 1, "skipped": 1}, ["a::d", "a::e"])

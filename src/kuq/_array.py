@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from kuq._numbers import as_real_number, shown
 from kuq._switch import Switch
 from kuq.errors import ParameterError, ShapeError
 
@@ -22,17 +23,16 @@ Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 
 
-class checks(Switch):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
+class checks(Switch, default=True):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
     """Switch value checks on or off; shapes are always checked.
 
-    Takes effect at once; used in a ``with`` statement it restores the former state at the end.
+    Takes effect at once, in this thread (or asynchronous task) alone; used in a ``with``
+    statement it restores the former state at the end.
 
     >>> import kuq
     >>> with kuq.checks(False):
     ...     _ = kuq.Normal(0.0, -1.0)
     """
-
-    state = True
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(bool(enabled))
@@ -88,15 +88,55 @@ def namespace(*arrays: Array) -> Namespace:
 
 
 def is_traced(array: Array) -> bool:
-    """Whether the values of an array cannot be read now (jax.jit, vmap, torch.compile)."""
+    """Whether what is computed from an array cannot be read now (jax.jit, vmap, torch.compile).
+
+    That holds for every array of JAX inside a transformed function: what comes from outside, with
+    values that are known, is recorded there like its arguments.
+    """
     if isinstance(array, np.ndarray):
         return False
     if is_jax(array):
-        return isinstance(array, sys.modules["jax"].core.Tracer)
+        return _is_tracer(array) or _jax_is_tracing()
     if is_torch(array):
         torch = sys.modules["torch"]
         return bool(torch.compiler.is_compiling() or _is_batched(array, torch._C._functorch))
     return False
+
+
+def _is_tracer(array: Array) -> bool:
+    """Whether an array of JAX has no values at all."""
+    return isinstance(array, sys.modules["jax"].core.Tracer)
+
+
+def _is_unknown(array: Array) -> bool:
+    """Whether the values of an array itself cannot be read."""
+    return _is_tracer(array) if is_jax(array) else is_traced(array)
+
+
+def readable(values: Any, what: str) -> Any:
+    """Values that have to be read: inside a trace as NumPy arrays, if they are known there."""
+    if not is_array(values) or not is_traced(values):
+        return values
+    if _is_unknown(values):
+        raise ParameterError(
+            f"{what} reads its values, which are not known inside of jit, grad or vmap; "
+            "call it outside"
+        )
+    return np.asarray(values)
+
+
+def _jax_is_tracing() -> bool:
+    """Whether a transformation of JAX stands around the caller."""
+    jax = sys.modules["jax"]
+    clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
+    if clean is not None:
+        return not clean()
+    return _is_tracer(jax.numpy.zeros(()))  # no name for it: jit shows in what an operation gives
+
+
+def torch_of(array: Array) -> Any:
+    """The library of a tensor, None for other arrays."""
+    return sys.modules["torch"] if is_torch(array) else None
 
 
 def _is_batched(tensor: Array, functorch: Any) -> bool:
@@ -122,6 +162,19 @@ def any_true(condition: Array) -> bool | None:
     if is_traced(condition):
         return None
     return bool(namespace(condition).any(condition))
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Whether two values are equal; arrays in library, dtype and every entry, NaN as well."""
+    if a is b:
+        return True
+    if not is_array(a) and not is_array(b):
+        return bool(a == b)
+    if type(a) is not type(b) or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if str(a.device) != str(b.device):
+        return False
+    return any_true((a != b) & ((a == a) | (b == b))) is False
 
 
 def constants(values: Sequence[float], like: Array) -> Array:
@@ -227,6 +280,13 @@ def flatten_event(x: Array, event_ndim: int, trailing: int = 0) -> Array:
     return namespace(x).reshape(x, (*x.shape[:start], d, *x.shape[stop:]))
 
 
+def moved_axis(x: Array, source: int, target: int) -> Array:
+    """The array with one axis at another place; torch.func.vmap knows no ``moveaxis``."""
+    order = [axis for axis in range(x.ndim) if axis != source % x.ndim]
+    order.insert(target % x.ndim, source % x.ndim)
+    return namespace(x).permute_dims(x, tuple(order))
+
+
 # Taking input.
 
 _DOUBLE = np.dtype(np.float64)
@@ -249,20 +309,31 @@ def _reject_unusable(name: str, value: Array) -> None:
     try:
         real = xp.isdtype(value.dtype, ("bool", "integral", "real floating"))
     except TypeError:  # dtypes outside the standard: text, dates, records, bfloat16 of NumPy
-        real = "float" in str(value.dtype)
+        real = False
     if not real:
-        raise ParameterError(f"{name} must hold real numbers, got dtype {value.dtype}")
+        hint = "; pass value.astype(numpy.float32)" if "float" in str(value.dtype) else ""
+        raise ParameterError(f"{name} must hold real numbers, got dtype {value.dtype}{hint}")
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype.itemsize > 8:
+        raise ParameterError(
+            f"{name} has dtype {value.dtype}, but kuq computes in 64 bits at most; "
+            "pass value.astype(numpy.float64)"
+        )
 
 
 def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     """Bring named values to one library, float dtype and device.
 
-    Python numbers and lists follow the arrays; integers become the default float; half
-    precision is computed in float32. Returns the arrays by name and the dtype for results.
+    Python numbers and lists follow the arrays, and inside a trace of JAX, where NumPy arrays are
+    constants, those follow; integers become the default float; half precision is computed in
+    float32. Returns the arrays by name and the dtype for results.
     """
     if all(type(value) is np.ndarray and value.dtype == np.float64 for value in values.values()):
         return values, _DOUBLE  # the usual case
     taken = {name: _take(name, value) for name, value in values.items()}
+    for name, value in taken.items():
+        if not _is_list(values[name]) and follows(value, taken.values()):
+            _reject_unusable(name, value)
+            taken[name] = to_jax(value)
     # Lists became NumPy arrays; only arrays that the user made decide library and dtype.
     made = [v for name, v in taken.items() if is_array(v) and not _is_list(values[name])]
     arrays = made or [v for v in taken.values() if is_array(v)]
@@ -296,6 +367,18 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     return out, dtype
 
 
+def to_jax(array: np.ndarray) -> Array:
+    """A NumPy array in JAX, in 32 bits where that has no more."""
+    return sys.modules["jax"].numpy.asarray(array)
+
+
+def follows(array: Array, others: Iterable[Any]) -> bool:
+    """Whether an array is of NumPy and stands beside arrays of JAX, in the middle of a trace."""
+    if "jax" not in sys.modules or not isinstance(array, np.ndarray):
+        return False
+    return any(is_jax(other) for other in others) and _jax_is_tracing()
+
+
 def adopted(value: Any, like: Array, name: str = "value") -> Array:
     """One value in the library, dtype and device of an array."""
     return adopt(**{name: value, "the prediction": like})[0][name]
@@ -313,10 +396,13 @@ def _is_list(value: Any) -> bool:
 
 def _take(name: str, value: Any) -> Any:
     """An array as it is, a Python number, or a NumPy array of what a list holds."""
-    if is_array(value) or isinstance(value, (int, float)):
+    if is_array(value):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
+    number = float(value) if isinstance(value, bool | np.bool_) else as_real_number(value)
+    if number is not None:
+        if math.isinf(number) and isinstance(value, int):
+            raise ParameterError(f"{name} must fit into a float, got {shown(value)}")
+        return number
     if isinstance(value, (list, tuple)) and value and all(is_array(v) for v in value):
         return namespace(*value).stack(list(value))
     return _as_numpy(name, value)
@@ -327,6 +413,12 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:
         raise ShapeError(f"{name} is not a regular array of numbers: {error}") from None
+    if array.dtype == object and all(type(entry) in (int, float) for entry in array.flat):
+        try:  # integers beyond 64 bits
+            return array.astype(np.float64)
+        except OverflowError:
+            largest = max((entry for entry in array.flat if type(entry) is int), key=abs)
+            raise ParameterError(f"{name} must fit into floats, got {shown(largest)}") from None
     if array.dtype == object:
         raise ParameterError(
             f"{name} must be an array, a number or a list of numbers, got {type(value).__name__}"
@@ -336,7 +428,7 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
 
 def require(condition: Array, name: str, expected: str, values: Array, remedy: str = "") -> None:
     """Raise ParameterError with the first offending value unless the condition holds everywhere."""
-    if not checks.state or is_traced(condition) or is_traced(values):
+    if _is_unknown(condition) or _is_unknown(values) or not validating():
         return
     if bool(condition.all()):
         return
@@ -360,7 +452,11 @@ def all_finite(array: Array) -> bool:
 
 def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if checks.state and not is_traced(array) and not all_finite(array):
+        if _is_unknown(array) or not validating():
+            continue
+        if is_traced(array):  # values that are known, in the middle of a trace
+            array = np.asarray(array)
+        if not all_finite(array):
             require(
                 namespace(array).isfinite(array),
                 name,
@@ -384,4 +480,4 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 
 def validating() -> bool:
-    return checks.state
+    return bool(checks.state())

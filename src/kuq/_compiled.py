@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import sys
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -23,18 +23,17 @@ from kuq.errors import ParameterError
 WORTHWHILE = 200_000
 
 
-class compiled(Switch):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
+class compiled(Switch, default=None):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
     """Choose compiled code for NumPy arrays: True always, False never, None for large work.
 
-    The default is None. Results agree to rounding. Takes effect at once; used in a ``with``
-    statement it restores the former state at the end. Needs the extra ``fast`` (numba).
+    The default is None. Results agree to rounding. Takes effect at once, in this thread (or
+    asynchronous task) alone; used in a ``with`` statement it restores the former state at the
+    end. Needs the extra ``fast`` (numba).
 
     >>> import kuq
     >>> with kuq.compiled(False):
     ...     u = kuq.decompose(kuq.Ensemble(kuq.Normal([0.0, 1.0], [1.0, 1.0])), kuq.CRPS())
     """
-
-    state: ClassVar[bool | None] = None
 
     def __init__(self, enabled: bool | None) -> None:
         if enabled is not None and not isinstance(enabled, bool):
@@ -46,9 +45,10 @@ class compiled(Switch):  # noqa: N801  (reads as a function: `kuq.compiled(False
 
 def wanted(work: float, array: Any) -> bool:
     """Whether compiled code is to do this much work on arrays like this one."""
-    if compiled.state is False or not isinstance(array, np.ndarray):
+    state = compiled.state()
+    if state is False or not isinstance(array, np.ndarray):
         return False
-    return compiled.state is True or (_installed() and (is_loaded() or work >= WORTHWHILE))
+    return state is True or (_installed() and (is_loaded() or work >= WORTHWHILE))
 
 
 def is_loaded() -> bool:

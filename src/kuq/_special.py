@@ -54,6 +54,24 @@ def digamma(x: Array) -> Array:
     return _special(x).digamma(x)
 
 
+def half_step(x: Array) -> tuple[Array, Array]:
+    """log Γ(x + ½) − log Γ(x), and its derivative, without the cancellation of large x."""
+    xp = namespace(x)
+    far = x > 50
+    near = xp.where(far, xp.ones_like(x), x)
+    step = gammaln(near + 0.5) - gammaln(near)
+    slope = digamma(near + 0.5) - digamma(near)
+    x = xp.where(far, x, xp.full_like(x, 64.0))
+    u = 1 / x
+    s = u * u
+    series = u * (-1 / 8 + s * (1 / 192 + s * (-1 / 640 + s * (17 / 14336 - s * (31 / 18432)))))
+    more = s * (1 / 8 + s * (-1 / 64 + s * (1 / 128 + s * (-17 / 2048 + s * (31 / 2048)))))
+    return (
+        xp.where(far, xp.log(x) / 2 + series, step),
+        xp.where(far, u / 2 + more, slope),
+    )
+
+
 def gammainc(a: float, x: Array) -> Array:
     """The regularised lower incomplete gamma function P(a, x)."""
     return _special(x).gammainc(namespace(x).full_like(x, a), x)

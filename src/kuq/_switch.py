@@ -1,25 +1,46 @@
-"""Settings of the whole process, switched by a call or for the length of a with statement."""
+"""Settings of a context: of one thread, or of one asynchronous task."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+
+class _Block(NamedTuple):
+    """The state inside a ``with`` statement (``owner``), or outside of all (None)."""
+
+    owner: object
+    state: Any
 
 
 class Switch:
-    """Takes effect at once; used in a ``with`` statement it restores the former state at its end.
+    """Takes effect at once, in the context of the caller; in a ``with`` statement until its end.
 
-    A subclass is one setting and starts with its own ``state``.
+    A subclass is one setting and names its default. The open blocks stand beside each other, so
+    that each takes away only itself, in whatever order they end.
     """
 
-    state: ClassVar[Any]
+    _blocks: ClassVar[ContextVar[tuple[_Block, ...]]]
+
+    def __init_subclass__(cls, default: Any) -> None:
+        cls._blocks = ContextVar(cls.__name__, default=(_Block(None, default),))
 
     def __init__(self, state: Any) -> None:
-        self._before = type(self).state
-        type(self).state = state
+        *outer, self._before = self._blocks.get()
+        self._called = self._before._replace(state=state)
+        self._blocks.set((*outer, self._called))
+
+    @classmethod
+    def state(cls) -> Any:
+        return cls._blocks.get()[-1].state
 
     def __enter__(self) -> None:
-        return None
+        # What the call did to the block around it is over; this one has a state of its own.
+        around = (self._before if b is self._called else b for b in self._blocks.get())
+        self._blocks.set((*around, _Block(self, self._called.state)))
 
     def __exit__(
         self,
@@ -27,4 +48,21 @@ class Switch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        type(self).state = self._before
+        self._blocks.set(tuple(b for b in self._blocks.get() if b.owner is not self))
+
+
+Settings = dict[type[Switch], Any]
+
+
+def settings() -> Settings:
+    """The state of all switches here, to be taken to work that runs elsewhere."""
+    return {switch: switch.state() for switch in Switch.__subclasses__()}
+
+
+@contextmanager
+def under(states: Settings) -> Iterator[None]:
+    """Inside, the switches stand as they stood elsewhere."""
+    with ExitStack() as blocks:
+        for switch, state in states.items():
+            blocks.enter_context(switch(state))
+        yield

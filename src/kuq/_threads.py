@@ -1,15 +1,25 @@
-"""Threads for large work on NumPy arrays, whose loops run without the interpreter's lock."""
+"""Threads for large work on NumPy arrays, whose loops run without the interpreter's lock.
+
+Threads are kuq's own, over pieces of the work; libraries of linear algebra have one inside them.
+Theirs wait for each other within every product, and on a busy machine they wait long.
+"""
 
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+#: Whether this code runs in a thread of ours: its own pieces are done one after the other.
+_inside = contextvars.ContextVar("inside", default=False)
 
 
 def workers() -> int:
@@ -25,14 +35,85 @@ def workers() -> int:
     return count
 
 
+def free_workers() -> int:
+    """How many threads may be started from here."""
+    return 1 if _inside.get() else workers()
+
+
 def in_threads(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> list[Result]:
     """Results in the order of the items; an error in one of them is raised here."""
     todo = list(items)
-    if threads == 1 or len(todo) < 2:
+    if threads == 1 or len(todo) < 2 or _inside.get():
         return [function(item) for item in todo]
+
+    def alone(item: Item) -> Result:
+        _inside.set(True)
+        return function(item)
+
     with ThreadPoolExecutor(min(threads, len(todo))) as pool:
         # A copy of the context for each: numpy.errstate of the caller holds in the threads, too.
-        waiting = [pool.submit(contextvars.copy_context().run, function, item) for item in todo]
+        waiting = [pool.submit(contextvars.copy_context().run, alone, item) for item in todo]
         return [future.result() for future in waiting]
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Linear algebra of NumPy with one thread, for a call from the main thread.
+
+    The number is a setting of the whole process, and OpenBLAS lets no other thread raise it again:
+    calls from there leave it as it is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    found = [(library, library.get_num_threads()) for library in _blas_libraries()]
+    several = [(library, count) for library, count in found if count > 1]
+    for library, _ in several:
+        library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, count in several:
+            library.set_num_threads(count)
+
+
+class _OneTorchThread:
+    """Torch with one thread inside, for the thread that calls.
+
+    Torch has a number of threads for each thread of the process, and one for those to come.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._usual = 1
+
+    @contextmanager
+    def __call__(self, torch: Any) -> Iterator[None]:
+        with self._lock:
+            own = torch.get_num_threads()
+            if self._calls == 0:
+                self._usual = own
+            elif own == 1:  # as a thread starts while another one calls
+                own = self._usual
+            self._calls += 1
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+                torch.set_num_threads(own)
+
+
+one_torch_thread = _OneTorchThread()
+
+
+@functools.cache
+def _blas_libraries() -> list[Any]:
+    """The libraries of linear algebra in this process; finding them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController  # its import shows in the time of ours
+
+    return [x for x in ThreadpoolController().lib_controllers if x.user_api == "blas"]

@@ -287,7 +287,7 @@ def _bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
 
 
 def _lowest_tail(stack: Stack) -> Array | None:
-    """The lowest order without moments among the members, (n,)."""
+    """The lowest order without moments among the members, (n, d)."""
     tails = [group.tail for group in stack.groups if group.tail is not None]
     if not tails:
         return None
@@ -296,21 +296,27 @@ def _lowest_tail(stack: Stack) -> Array | None:
 
 
 def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
-    """inf where a moment of the kernel's degree does not exist."""
+    """inf where a moment of the kernel's degree does not exist; the tail is (…, d)."""
     if tail is None or degree == 0:
         return value
     xp = namespace(value)
+    closed = degree == 2 or tail.shape[-1] == 1
+    tail = xp.min(tail, axis=-1)
+    exists = tail > degree
+    if closed:
+        return xp.where(exists, value, xp.full_like(value, math.inf))
     # The quadrature over scales ends where squares overflow, too early just above the pole.
     largest = math.log(float(xp.finfo(value.dtype).max))
     margin = (40 if largest > 100 else 24) / (0.85 * largest)
     require(
-        ~((tail > degree) & (tail < degree + margin)),
+        ~(exists & (tail < degree + margin)),
         "df of a Student-t law",
-        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} for this score",
+        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} "
+        "for vectors under this score",
         tail,
         "closer to the pole its quadrature is not accurate",
     )
-    return xp.where(tail > degree, value, xp.full_like(value, math.inf))
+    return xp.where(exists, value, xp.full_like(value, math.inf))
 
 
 # The end: results in the shape of the batch, summed over the terms of a kernel.

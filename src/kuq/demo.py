@@ -97,6 +97,8 @@ class Demo:
         """Draw the data and the two parts of the uncertainty; needs matplotlib."""
         from matplotlib.figure import Figure
 
+        from kuq.plot.saving import save_figure
+
         figure = Figure(figsize=(9.0, 10.0), dpi=150, layout="constrained")
         axes = figure.subplots(3, 1, sharex=True, height_ratios=(1.2, 1.0, 1.0))
         self._draw_data(axes[0])
@@ -104,7 +106,7 @@ class Demo:
         self._draw_parts(axes[2], "Gaussian", "Under a Gaussian kernel")
         axes[2].set_xlabel("input x")
         figure.align_ylabels()
-        figure.savefig(path)
+        save_figure(figure, path, "kuq demo")
 
     def _draw_data(self, axis: Axes) -> None:
         axis.plot(self.x, self.y, "o", ms=3, color=_GREY, alpha=0.55, mew=0, label="data")

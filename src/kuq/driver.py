@@ -22,18 +22,19 @@ from kuq._array import (
     sum_of_squares,
 )
 from kuq._threads import in_threads, workers
-from kuq.distributions.atoms import LowRanks, Points, Products
+from kuq.distributions.atoms import Points, Products
 from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.expectations import moments
-from kuq.forms.form import Expecting, Form, Measure, Problem, Reading, Statistics
+from kuq.distributions.strays import prepared
+from kuq.expectations import heavy_tails, moments
+from kuq.forms.form import Expecting, Form, Measure, Problem, Statistics
 from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
-from kuq.tiles import budget_elements, pieces
+from kuq.tiles import budget_elements, fitting_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
-_SMALLEST_FOR_THREADS = 2**21
+SMALLEST_FOR_THREADS = 2**21
 #: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
 
@@ -58,16 +59,32 @@ def over_tiles(
     problem = Problem.of(kernel, stack, compiled)
     forms = plan(problem)
     budget = budget_elements(options.max_memory, stack.reference)
-    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled)
+    most = fitting_elements(options.max_memory, stack.reference)
+    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled, most)
     cost = max(forms[0].scratch(problem), _copied(problem, stack) * budget // max(budget, _ROOM))
 
     def tile(part: slice) -> list[Array]:
-        some = stretched(stack.index(part).widened(), kernel.weights)
-        return compute(_solved(forms, problem, measure.at(part), some), some)
+        some = stretched(prepared(stack.index(part)), kernel.weights)
+        own = measure.at(part)
+        return compute(_with_heavy_tails(_solved(forms, problem, own, some), own, some), some)
 
     parts = list(pieces(n, cost, budget, stack.reference))
-    results = in_threads(tile, parts, _threads(n * cost, problem))
+    threads = 1 if compiled else threads_for(n * cost, stack.reference)
+    results = in_threads(tile, parts, threads)  # compiled code has threads of its own
     return [_concatenated(list(column)) for column in zip(*results, strict=True)], forms[0].method
+
+
+def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Statistics:
+    """Entropies in closed form of laws whose own form is a quadrature of their tails."""
+    if all(law.tail is None for law in stack.groups):
+        return found
+    xp = namespace(found.dispersion)
+    parts = []
+    for start, law in stack.offsets():
+        known = heavy_tails.entropy(measure.kernel, law)
+        h = found.entropies[start : start + law.atoms.lead[0], ...]
+        parts.append(h if known is None else known)
+    return found._replace(entropies=xp.concat(parts, axis=0))
 
 
 def _copied(problem: Problem, stack: Stack) -> int:
@@ -98,7 +115,7 @@ def expectation(
     w, v = left.member_weights(), right.member_weights()
     parts = []
     for part in pieces(left.batch_count, form.scratch(problem), budget, left.reference):
-        some = [stretched(stack.index(part).widened(), kernel.weights) for stack in (left, right)]
+        some = [stretched(prepared(stack.index(part)), kernel.weights) for stack in (left, right)]
         own, some = _to_units(measure.at(part), some)[:2]
         total: Array | float = 0.0
         for i, p in enumerate(some[0].members()):
@@ -114,14 +131,10 @@ def _work(stack: Stack) -> int:
     return int(stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].dimension / 3))
 
 
-def _threads(work: int, problem: Problem) -> int:
-    """How many tiles run side by side: matrix products and compiled code have their own threads."""
-    products = any(
-        group.kind is LowRanks or (group.kind is Points and problem.dimension > 1)
-        for group in problem.groups
-    )
-    alone = problem.reading is not Reading.NUMPY or products or work < _SMALLEST_FOR_THREADS
-    return 1 if alone else workers()
+def threads_for(work: int, reference: Array) -> int:
+    """How many tiles run side by side."""
+    small = work < SMALLEST_FOR_THREADS
+    return 1 if small or not isinstance(reference, np.ndarray) else workers()
 
 
 def _solved(
@@ -191,10 +204,10 @@ def _to_units(
         return measure, stacks, None
     unit = _unit(stacks)
     if any_true(unit != 1) is not False:
-        stacks = [_divided(stack, unit) for stack in stacks]
+        stacks = [divided(stack, unit) for stack in stacks]
     if kernel.degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
-        return dataclasses.replace(measure, bandwidth=width / unit), stacks, None
+        return dataclasses.replace(measure, bandwidth=in_units(width, unit)), stacks, None
     xp = namespace(unit)
     return measure, stacks, xp.pow(unit, xp.full_like(unit, kernel.degree))
 
@@ -203,12 +216,9 @@ def _unit(stacks: list[Stack]) -> Array:
     """A power of two of the size of the data, (n,): dividing by it loses nothing."""
     laws = [law for stack in stacks for law in stack.groups]
     xp = namespace(stacks[0].reference)
-    pivot = moments.pivot_of(stacks[0])
     if _are_usual_draws(laws):
-        return xp.ones_like(pivot[..., 0])
-    size = xp.zeros_like(pivot[..., 0])
-    for law in laws:
-        size = xp.maximum(size, law.atoms.extent(pivot))
+        return xp.ones_like(moments.pivot_of(stacks[0])[..., 0])
+    size = size_of(stacks)
     unit = power_of_two(size)
     mixed = any(isinstance(law.atoms, Products) for law in laws)
     # No need to copy what is of ordinary size; components of mixtures may be wide by any factor.
@@ -237,11 +247,35 @@ def _are_usual_draws(laws: list[Law]) -> bool:
     return True
 
 
-def _divided(stack: Stack, unit: Array) -> Stack:
+def size_of(stacks: list[Stack]) -> Array:
+    """The largest size of anything in units of the outcome, (n,)."""
+    xp = namespace(stacks[0].reference)
+    pivot = moments.pivot_of(stacks[0])
+    size = xp.zeros_like(pivot[..., 0])
+    for stack in stacks:
+        for group in stack.groups:
+            size = xp.maximum(size, group.atoms.extent(pivot))
+    return size
+
+
+def divided(stack: Stack, unit: Array) -> Stack:
+    """The stack in units (n,)."""
+
     def scaled(array: Array, axes: int) -> Array:
         return array / unit[(..., *(None,) * (axes + 1))]
 
     return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
+
+
+@np.errstate(over="ignore", under="ignore")
+def in_units(bandwidth: Array | float, unit: Array) -> Array:
+    """The bandwidth in units of the data, cut where its square would leave the range of floats.
+
+    Kernels so narrow or so wide are zero or constant to more than a hundred digits.
+    """
+    xp = namespace(unit)
+    far = float(xp.finfo(unit.dtype).max) ** 0.45
+    return xp.clip(bandwidth / unit, 1 / far, far)
 
 
 def stretched(stack: Stack, weights: Array | None) -> Stack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kuq._array import Array, detach, is_traced, namespace
+from kuq._array import Array, detach, is_traced, namespace, same_value
 from kuq.kernels.base import Score
 
 _KEYS = ("total", "aleatoric", "epistemic")
@@ -38,6 +38,15 @@ class Uncertainty(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(_KEYS)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two results are the same in every number and in how they were computed."""
+        if not isinstance(other, Uncertainty):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(same_value(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
     def __repr__(self) -> str:
         shape = tuple(self.total.shape)

@@ -31,7 +31,7 @@ def budget_elements(max_memory: float, like: Array) -> int:
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
     if getattr(like, "requires_grad", False):
         most = RECORDED_ELEMENTS
-    return max(1, min(most, _fitting(max_memory, like)))
+    return max(1, min(most, fitting_elements(max_memory, like)))
 
 
 @functools.cache
@@ -46,14 +46,14 @@ def _keep_freed_memory() -> None:
 
 def tile_elements(max_memory: float, like: Array) -> int:
     """How many numbers of one parameter a tile may have: more than a temporary, as few are made."""
-    return max(1, min(TILE_ELEMENTS, _fitting(max_memory, like)))
+    return max(1, min(TILE_ELEMENTS, fitting_elements(max_memory, like)))
 
 
-def _fitting(max_memory: float, like: Array) -> int:
+def fitting_elements(max_memory: float, like: Array) -> int:
     """Numbers of one array, if as many are alive as ever are, in every thread."""
     itemsize = int(namespace(like).finfo(like.dtype).bits) // 8
     threads = workers() if isinstance(like, np.ndarray) else 1
-    return int(min(max_memory / itemsize / TEMPORARIES / threads, 2**62))
+    return max(1, int(min(max_memory / itemsize / TEMPORARIES / threads, 2**62)))
 
 
 def pieces(count: int, cost: int, budget: int, like: Array) -> Iterator[slice]:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from kuq import scores
-from kuq._array import Array, adopted, any_true, is_array, namespace, require_finite
+from kuq import answers, door, scores
+from kuq._array import (
+    Array,
+    adopted,
+    any_true,
+    is_array,
+    is_traced,
+    namespace,
+    require_finite,
+    torch_of,
+)
+from kuq._threads import one_thread_each, one_torch_thread
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -17,14 +30,38 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
 from kuq.result import Uncertainty
-from kuq import answers, door
 from kuq.scores import log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.views import first_or_second_order
+from kuq.views import first_order
 
 _ESTIMATORS = ("pairwise", "bma")
+#: Numbers of a prediction from which on a matrix product could have threads.
+_SMALLEST_FOR_THREADS = 64
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
+def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same, with one thread in linear algebra: threads are ours, over pieces of the work."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        given = [x.reference for x in (*args, *kwargs.values()) if isinstance(x, Prediction)]
+        large = any(math.prod(x.shape) >= _SMALLEST_FOR_THREADS for x in given)
+        if not large or is_traced(given[0]):
+            return function(*args, **kwargs)
+        if isinstance(given[0], np.ndarray):
+            with one_thread_each():
+                return function(*args, **kwargs)
+        torch = torch_of(given[0])
+        with nullcontext() if torch is None else one_torch_thread(torch):
+            return function(*args, **kwargs)
+
+    return call
+
+
+@_alone
 def decompose(
     prediction: Prediction,
     score: Score,
@@ -42,7 +79,10 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
-    ``max_memory`` bounds scratch memory in bytes.
+    ``max_memory`` bounds in bytes the tables, tiles and blocks that are held beside your arrays
+    and the results. It does not bound copies of the draws under ``Marginal`` kernels, of float32
+    input and of weighted events, maps over the event before they are reduced, and one input of an
+    evidential law of many coordinates.
 
     >>> import kuq, numpy as np
     >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [2.0]], 1.0)), kuq.SquaredError())
@@ -65,6 +105,9 @@ def decompose(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
             " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
+    prediction = prediction.beside(_arrays_of(score))
+    if isinstance(prediction, Ensemble):
+        prediction = prediction.counting()
     if isinstance(score, LogScore):
         aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
     else:
@@ -95,6 +138,7 @@ def _result(
     )
 
 
+@_alone
 def entropy(
     p: Prediction,
     score: Score,
@@ -113,7 +157,7 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p)
+    p = first_order(p).beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
     else:
@@ -122,6 +166,7 @@ def entropy(
     return _as_array(value, p)
 
 
+@_alone
 def divergence(
     p: Prediction,
     q: Prediction,
@@ -141,7 +186,7 @@ def divergence(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    p, q = _aligned(p, q, score)
     if isinstance(score, LogScore):
         value = log_decompose.divergence(p, q, options)
     else:
@@ -150,6 +195,7 @@ def divergence(
     return _cast(value, p, q)
 
 
+@_alone
 def score(
     p: Prediction,
     y: Any,
@@ -171,7 +217,7 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_or_second_order(p)
+    p = first_order(p).beside([y, *_arrays_of(score)])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
     if isinstance(score, LogScore):
@@ -183,6 +229,7 @@ def score(
     return _as_array(value, p)
 
 
+@_alone
 def expected_kernel(
     p: Prediction,
     q: Prediction,
@@ -202,10 +249,11 @@ def expected_kernel(
     options = Options.checked(False, rtol, draws, seed, max_memory)
     if not isinstance(kernel, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
-    p, q = _aligned(first_or_second_order(p), first_or_second_order(q))
+    p, q = _aligned(p, q, kernel)
     return _cast(answers.expected_kernel(p, q, kernel, options), p, q)
 
 
+@_alone
 def member_divergences(
     prediction: Ensemble,
     score: Score,
@@ -225,6 +273,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_divergences")
+    prediction = prediction.beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
     else:
@@ -233,6 +282,7 @@ def member_divergences(
     return _as_array(value, prediction)
 
 
+@_alone
 def member_influence(
     prediction: Ensemble,
     score: Score,
@@ -255,22 +305,36 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_influence")
+    prediction = prediction.beside(_arrays_of(score))
     needed = 3 if options.unbiased_members else 2
-    if prediction.member_count < needed:
+    counting = prediction.positions_that_count()
+    if len(counting) < needed:
         raise InsufficientDataError(
-            f"member_influence needs at least {needed} members, so that enough are left, got "
-            f"{prediction.member_count}; with unbiased=False two are enough"
+            f"member_influence needs at least {needed} members with weight, so that enough are "
+            f"left, got {len(counting)}; with unbiased=False two are enough"
         )
+    whole, prediction = prediction, prediction.counting()
     if isinstance(score, LogScore):
         entropies, matrix, method = log_decompose.member_parts(prediction, options)
     else:
         assert isinstance(score, Kernel)
-        score, *parts, method = answers.member_parts(prediction, score, options)
-        entropies, matrix = (door.left(part, prediction.reference) for part in parts)
-    aleatoric, epistemic = scores.leave_one_out(
+        score, *found, method = answers.member_parts(prediction, score, options)
+        entropies, matrix = (door.left(part, prediction.reference) for part in found)
+    parts = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )
+    if prediction.member_count < whole.member_count:
+        parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+    aleatoric, epistemic = parts
     return _result(prediction, score, aleatoric, epistemic, "pairwise", unbiased, method)
+
+
+def _spread_out(values: Array, positions: list[int], count: int) -> Array:
+    """Rows of an array at some positions among rows of zeros: who has no weight changes nothing."""
+    xp = namespace(values)
+    zero = xp.zeros_like(values[0, ...])
+    rows = {position: values[k, ...] for k, position in enumerate(positions)}
+    return xp.stack([rows.get(position, zero) for position in range(count)])
 
 
 def _sum(aleatoric: Array, epistemic: Array) -> Array:
@@ -311,8 +375,21 @@ def _check_member_count(
             )
 
 
-def _aligned(p: Prediction, q: Prediction) -> tuple[Prediction, Prediction]:
-    """Check that two predictions speak of the same outcomes."""
+def _arrays_of(score: Score) -> list[Array]:
+    """The arrays that a score brings along."""
+    if not isinstance(score, Kernel):
+        return []
+    owners = [owner for term in score.terms() for owner in (term.kernel, *term.stages)]
+    names = ("bandwidth", "weights", "low", "high")
+    values = [getattr(owner, name, None) for owner in owners for name in names]
+    return [value for value in values if is_array(value)]
+
+
+def _aligned(p: Prediction, q: Prediction, score: Score) -> tuple[Prediction, Prediction]:
+    """Two first-order predictions in one library, checked to speak of the same outcomes."""
+    p, q = first_order(p), first_order(q)
+    arrays = [p.reference, q.reference, *_arrays_of(score)]
+    p, q = p.beside(arrays), q.beside(arrays)
     try:
         namespace(p.reference, q.reference)
     except TypeError:

@@ -23,10 +23,11 @@ from kuq._array import (
     library_of,
     median,
     namespace,
+    power_of_two,
     safe_sqrt,
     shape_of,
 )
-from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.base import Distribution, Parametric, Prediction
 from kuq.distributions.clipped import clipped
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -36,8 +37,9 @@ from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.selected import selected
-from kuq.driver import stretched
-from kuq.errors import NoClosedFormError, ParameterError, ShapeError
+from kuq.distributions.strays import prepared
+from kuq.driver import divided, size_of, stretched
+from kuq.errors import InsufficientDataError, NoClosedFormError, ParameterError, ShapeError
 from kuq.expectations import evidential, moments
 from kuq.forms.form import Problem
 from kuq.forms.table import FORMS
@@ -131,12 +133,50 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
             event_shape = prediction.event_shape
     stack = _stack(prediction, marginal is not None, options.rtol)
     for clip in clips:
-        shape = (*prediction.batch_shape, *event_shape)
-        low, high = (_flat_bound(bound, shape, stack) for bound in (clip.low, clip.high))
+        low, high = (_flat_bound(bound, stack) for bound in _bounds(clip, prediction))
         stack = stack.map(lambda law, a=low, b=high: clipped(law, a, b))  # type: ignore[misc]
     if term.kernel.weights is not None:
         check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
     return View(stack, prediction.batch_shape, event_shape, marginal, term.kernel)
+
+
+def first_order(prediction: Prediction) -> Prediction:
+    """What a prediction means where a first-order law is expected, of members with weight."""
+    known = first_or_second_order(prediction)
+    return known.counting() if isinstance(known, Ensemble) else known
+
+
+def evidential_view(
+    prediction: NormalInverseGamma, term: Term
+) -> tuple[View, tuple[Array, Array, Array]]:
+    """The shapes of an evidential law as a term sees it, and nu, alpha, beta (batch…, d).
+
+    Weights of the event stretch beta, as they stretch the coordinates of other laws.
+    """
+    marginal: MarginalStage | None = None
+    for stage in term.stages:
+        if isinstance(stage, MarginalStage):
+            marginal = stage
+            check_event_weights(stage.weights, prediction.event_shape, "Marginal")
+        elif isinstance(stage, Select):
+            _check_event(prediction, stage, marginal is not None)
+            stage.check(prediction.event_shape)
+            prediction = selected(prediction, stage.index)
+        else:
+            raise no_route(prediction, term)
+    nu, alpha, beta = prediction.second_order_parameters(marginal is not None)
+    weights = term.kernel.weights
+    if weights is not None:
+        check_event_weights(weights, prediction.event_shape, type(term.kernel).__name__)
+        beta = beta * namespace(beta).reshape(adopted(weights, beta), (-1,))
+    return View.of_shape(prediction, marginal, term.kernel), (nu, alpha, beta)
+
+
+def no_route(prediction: Prediction, term: Term) -> NoClosedFormError:
+    return NoClosedFormError(
+        f"no exact or quadrature route for {term.kernel!r} with {prediction!r}; "
+        "pass draws=2000, seed=0 to opt in to Monte Carlo"
+    )
 
 
 def first_or_second_order(prediction: Prediction) -> Prediction:
@@ -195,29 +235,52 @@ def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
     return clips if all(isinstance(member, _CLIPPED_EXACTLY) for member in members) else ()
 
 
-def _flat_bound(bound: Any, shape: tuple[int, ...], stack: Stack) -> Array:
-    """A threshold over the flat batch, (n, 1, 1), or without axes of its own."""
-    xp = namespace(stack.reference)
-    array = adopted(bound, stack.reference)
-    if array.ndim == 0:
-        return xp.reshape(array, (1, 1, 1))
-    try:
-        return xp.reshape(xp.broadcast_to(array, shape), (-1, 1, 1))
-    except (ValueError, RuntimeError):
-        raise ShapeError(
-            f"a threshold must broadcast against batch + event {shape}, got {tuple(array.shape)}"
-        ) from None
+def _bounds(clip: Clip, prediction: Prediction) -> list[Array]:
+    """Both thresholds of a clip: numbers, or arrays of the full shape batch + event."""
+    shape = (*prediction.batch_shape, *prediction.event_shape)
+    found = []
+    for bound in (clip.low, clip.high):
+        array = adopted(bound, prediction.reference, "threshold")
+        try:
+            full = array if array.ndim == 0 else namespace(array).broadcast_to(array, shape)
+        except (ValueError, RuntimeError):
+            raise ShapeError(
+                f"a threshold must broadcast against batch + event {shape}, without member and "
+                f"sample axes, got {tuple(array.shape)}"
+            ) from None
+        found.append(full)
+    return found
+
+
+def _flat_bound(bound: Array, stack: Stack) -> Array:
+    """A threshold over the flat batch of a stack, (n, 1, 1), or (1, 1, 1)."""
+    return adopted(namespace(bound).reshape(bound, (-1, 1, 1)), stack.reference)
+
+
+def _for_arrays(clip: Clip, prediction: Prediction, law: Distribution) -> Clip:
+    """A clip whose thresholds have the axes of a law's arrays: none along its draws."""
+
+    def fitted(bound: Array) -> Array:
+        if bound.ndim == 0 or not isinstance(law, Samples):
+            return bound
+        return namespace(bound).expand_dims(bound, axis=bound.ndim - law.event_ndim)
+
+    return Clip(*(fitted(bound) for bound in _bounds(clip, prediction)))
 
 
 def _transformed(
     prediction: Prediction, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
 ) -> Prediction:
-    if isinstance(prediction, Ensemble):
-        members = [_transform_law(m, transform, scalar, kernel) for m in _members(prediction)]
-        stacked = isinstance(prediction.members, Distribution)
-        return Ensemble(members[0] if stacked else members, prediction.weights)
-    assert isinstance(prediction, Distribution)
-    return _transform_law(prediction, transform, scalar, kernel)
+    members = []
+    for law in _members(prediction):
+        own = transform
+        if isinstance(transform, Clip):
+            own = _for_arrays(transform, prediction, law)
+        members.append(_transform_law(law, own, scalar, kernel))
+    if not isinstance(prediction, Ensemble):
+        return members[0]
+    stacked = isinstance(prediction.members, Distribution)
+    return Ensemble(members[0] if stacked else members, prediction.weights)
 
 
 def _transform_law(
@@ -250,7 +313,7 @@ def _transform_law(
     return Point(after, after.ndim - lead)
 
 
-def _check_event(law: Distribution, transform: Callable[[Array], Array], scalar: bool) -> None:
+def _check_event(law: Parametric, transform: Callable[[Array], Array], scalar: bool) -> None:
     """Features of whole outcomes say how many axes those have."""
     wanted = getattr(transform, "event_ndim", None)
     if wanted is None:
@@ -286,14 +349,20 @@ def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: O
 
 def _median_distance(predictions: list[Prediction], term: Term, options: Options) -> Any:
     if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
-        squared = _evidential_moment(predictions[0], term)
+        distances = safe_sqrt(evidential.second_moment(*evidential_view(predictions[0], term)[1]))
     else:
-        seen = views(term, options, *predictions)
+        counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
+        seen = views(term, options, *counting)
         stacks = [view.stack for view in seen]
-        squared = _over_entries(stacks, seen[0].kernel.weights, options)
+        distances = _over_entries(stacks, seen[0].kernel.weights, options)
         if not all(_moments_exist(stack) for stack in stacks):
-            squared = squared + math.inf
-    middle = median(safe_sqrt(detach(squared)))
+            distances = distances + math.inf
+    if math.prod(distances.shape) == 0:
+        raise InsufficientDataError(
+            'bandwidth="median" of an empty batch: there are no outcomes whose distances could be '
+            "taken; give the bandwidth as a number"
+        )
+    middle = median(detach(distances))
     if is_traced(middle):
         return middle
     value = float(middle)
@@ -305,11 +374,6 @@ def _median_distance(predictions: list[Prediction], term: Term, options: Options
     return value
 
 
-def _evidential_moment(prediction: NormalInverseGamma, term: Term) -> Array:
-    marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
-    return evidential.second_moment(*prediction.second_order_parameters(marginal))
-
-
 def _moments_exist(stack: Stack) -> bool:
     """Whether every member has a variance."""
     tails = [group.tail for group in stack.groups if group.tail is not None]
@@ -317,7 +381,7 @@ def _moments_exist(stack: Stack) -> bool:
 
 
 def _over_entries(stacks: list[Stack], weights: Array | None, options: Options) -> Array:
-    """Second moments of all pairs of members, in tiles; of very many a fixed random choice."""
+    """Root mean square distances of all pairs of members; of very many a fixed random choice."""
     reference = stacks[0].reference
     count = stacks[0].batch_count
     pairs = math.prod(stack.member_count for stack in (stacks[0], stacks[-1]))
@@ -330,15 +394,19 @@ def _over_entries(stacks: list[Stack], weights: Array | None, options: Options) 
         stack.member_count * g.count * g.atoms.size for stack in stacks for g in stack.groups
     )
     found = []
+    if count == 0:
+        return namespace(reference).reshape(reference, (-1,))[:0]
     for part in pieces(count, cost, budget_of(options, reference), reference):
-        some = [stack.index(part).widened() for stack in stacks]
-        found.append(detach(_pair_moments([stretched(x, weights) for x in some])))
+        some = [prepared(stack.index(part)) for stack in stacks]
+        found.append(detach(_pair_distances([stretched(x, weights) for x in some])))
     return namespace(*found).concat(found)
 
 
-def _pair_moments(stacks: list[Stack]) -> Array:
-    """E‖X−Y‖² for all pairs of members (of two laws: one of each), (pairs·n,)."""
+def _pair_distances(stacks: list[Stack]) -> Array:
+    """√E‖X−Y‖² for all pairs of members (of two laws: one of each), (pairs·n,)."""
     xp = namespace(stacks[0].reference)
+    unit = power_of_two(size_of(stacks))  # no square leaves the range of floats
+    stacks = [divided(stack, unit) for stack in stacks]
     pivot = moments.pivot_of(stacks[0])
     means = [xp.concat([moments.centred_mean(g, pivot) for g in s.groups]) for s in stacks]
     spread = [xp.concat([moments.total_variance(g) for g in s.groups]) for s in stacks]
@@ -350,7 +418,7 @@ def _pair_moments(stacks: list[Stack]) -> Array:
     rows = [
         xp.sum((first[i] - last[j]) ** 2, axis=-1) + spread[0][i] + spread[-1][j] for i, j in pairs
     ]
-    return xp.concat(rows)
+    return xp.concat([unit * safe_sqrt(row) for row in rows])
 
 
 def flat_bandwidth(

@@ -6,11 +6,12 @@ import sys
 import numpy as np
 import pytest
 import scipy.stats
-import torch
 from numpy.random import default_rng
-from torch import distributions as td
 
 import kuq
+
+torch = pytest.importorskip("torch")
+td = torch.distributions
 
 LOC = torch.tensor(default_rng(5).normal(size=(4, 3)))
 SCALE = torch.tensor(default_rng(6).uniform(0.5, 2.0, size=(4, 3)))

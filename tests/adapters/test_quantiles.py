@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.stats
-import torch
 
 import kuq
 
@@ -81,6 +80,7 @@ def test_a_large_offset_costs_no_digits():
 
 
 def test_gradients_flow_to_the_quantiles():
+    torch = pytest.importorskip("torch")
     values = torch.tensor([[0.0, 1.0, 3.0]], dtype=torch.float64, requires_grad=True)
     p = kuq.adapters.quantiles(LEVELS["quartiles"], values)
     kuq.score(p, torch.tensor([0.5], dtype=torch.float64), kuq.CRPS()).sum().backward()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kuq
-from kuq.bench import Store, known_names, read_experiment, run
+from kuq.bench import Store, known_names, model_settings, read_experiment, run
 from kuq.bench.procedure import procedure_of
 from kuq.cli import main
 from kuq.errors import ParameterError
@@ -72,10 +72,10 @@ def test_a_preset_changes_what_it_names_and_nothing_else(tmp_path):
     [
         ("seeds = [0, 1]", "seed = [0]", r"\[grid.a\] has no key 'seed'; it may have: data, "),
         ("cases = 5", "case = 5", r"\[grid.a.evaluation\] has no key 'case'; it may have: band"),
-        ("seeds = [0, 1]", "seeds = ['a']", r"'seeds' of .* must be a list \(an integer each\)"),
+        ("seeds = [0, 1]", "seeds = ['a']", r"'seeds' of .* must be a list \(an integer ≥ 0"),
         ("seeds = [0, 1]", "seeds = [0, 0]", r"names something twice: \[0, 0\]"),
         ("seeds = [0, 1]", "", r"needs the key 'seeds'"),
-        ("cases = 5", "cases = true", r"'cases' of .* must be an integer, got True"),
+        ("cases = 5", "cases = true", r"'cases' of .* must be an integer ≥ 1, got True"),
         ("bandwidth = 1.0", "", r"\[grid.a.evaluation\] needs the key 'bandwidth'"),
         ('"approximation"', '"approximatoin"', r"there is no procedure 'approximatoin'; there are"),
         ("[preset.quick.grid.a]", "[preset.quick.grid.b]", r"\[preset.quick.grid\] has no key 'b'"),
@@ -128,7 +128,7 @@ def test_the_known_names_are_those_of_the_models():
     keys = set(inspect.signature(nn.Regressor).parameters)
     # What a cell sets itself, and what belongs to one machine or needs an object.
     own = {"representation", "seed", "loss", "progress", "checkpoint", "checkpoint_every"}
-    assert set(known_names.MODEL_KEYS) == keys - own
+    assert set(model_settings.MODEL_KEYS) == keys - own
     for name in known_names.REPRESENTATIONS:
         x = np.linspace(-1.0, 1.0, 20)[:, None]
         nn.Regressor(name, n_members=1, n_samples=2, max_epochs=1).fit(x, np.hstack([x, x]))

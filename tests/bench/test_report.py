@@ -14,6 +14,7 @@ from study_records import fields, study
 
 import kuq
 from kuq.bench import run_folder
+from kuq.bench.arrays import save_arrays
 from kuq.bench.claims import LEDGER
 from kuq.bench.estimates import Evidence
 from kuq.bench.figures import curves
@@ -192,7 +193,7 @@ def test_values_that_cannot_be_drawn_do_not_stop_a_report():
 
 
 def test_fields_that_cannot_be_read_are_told(tmp_path):
-    np.savez(tmp_path / "good.npz", truth=np.eye(3), about=np.asarray("made by hand"))
+    save_arrays(tmp_path / "good.npz", {"truth": np.eye(3), "about": np.asarray("made by hand")})
     np.savez(tmp_path / "evil.npz", truth=np.asarray([{"a": 1}], dtype=object))
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no archive")
     found, problems = read_fields(tmp_path)

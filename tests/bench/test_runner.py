@@ -4,6 +4,7 @@ import errno
 import io
 import re
 
+import numpy as np
 import pytest
 from bench.tiny_procedure import write_experiment
 
@@ -11,6 +12,7 @@ import kuq
 from kuq.bench import Procedure, Store, StoreError, arrays, read_experiment, run, worker
 from kuq.bench.lock import locked
 from kuq.bench.progress import Progress
+from kuq.bench.records import Record
 from kuq.cli import main
 from kuq.errors import ParameterError
 
@@ -131,7 +133,7 @@ def test_a_disk_that_is_full_for_the_store_stops_the_run_and_keeps_the_rest(
 
     monkeypatch.setattr(Store, "save", until_full)
     arguments = ["run", str(path), "--out", str(tmp_path / "run"), "--jobs", "0"]
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     assert "Free space on the disk and start the same command again" in capsys.readouterr().err
     assert len(results(tmp_path / "run")[0]) == 2 * 20
     monkeypatch.undo()
@@ -216,9 +218,37 @@ def test_a_dask_cluster_gives_the_same_numbers(tmp_path):
     distributed = pytest.importorskip("distributed")
     experiment = read_experiment(write_experiment(tmp_path, raises="bb"))
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
     ) as cluster:
         summary = run([experiment], tmp_path / "dask", scheduler=cluster.scheduler_address)
     assert len(summary.failed) == 2
     run([experiment], tmp_path / "here", jobs=0)
     assert results(tmp_path / "dask") == results(tmp_path / "here")
+
+
+ODD_RECORDS = {
+    "a huge integer": (lambda cell: Record(*own_names(cell), "q", 10**30), 1e30),
+    "a NumPy number": (
+        lambda cell: Record(*own_names(cell), "q", np.float32(0.5), x=np.int64(3)),
+        0.5,
+    ),
+    "text": (lambda cell: Record(*own_names(cell), "q", "much"), None),
+    "a name of bytes": (lambda cell: Record(*own_names(cell), b"q", 1.0), None),
+    "a name that is no text": (lambda cell: Record(*own_names(cell), "\ud800", 1.0), None),
+    "a file of an odd name": (lambda cell: open("/nowhere/\udcff"), None),  # noqa: SIM115
+}
+
+
+def own_names(cell):
+    return cell.experiment, cell.dataset, cell.representation, cell.seed
+
+
+@pytest.mark.parametrize("case", ODD_RECORDS)
+def test_what_a_procedure_of_ones_own_gives_cannot_end_the_run(tmp_path, monkeypatch, case):
+    make, value = ODD_RECORDS[case]
+    procedure = Procedure(lambda *_: {}, lambda cell, *_: [make(cell)])
+    monkeypatch.setattr(worker, "procedure_of", lambda cell: procedure)
+    summary = run([read_experiment(write_experiment(tmp_path))], tmp_path / "run", jobs=0)
+    assert len(summary.failed) == (4 if value is None else 0)
+    records, _ = results(tmp_path / "run")
+    assert [record.value for record in records] == ([] if value is None else [value] * 4)

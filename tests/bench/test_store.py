@@ -1,14 +1,17 @@
 """The store: what goes in comes out, in one order, and damage is told."""
 
+import itertools
 import math
 import sqlite3
+import threading
 
 import numpy as np
 import pytest
 from bench.tiny_procedure import write_experiment
 
+from kuq._digest import file_digest
 from kuq.bench import Store, StoreError, read_experiment, run
-from kuq.bench.arrays import file_checksum, load_arrays, save_arrays
+from kuq.bench.arrays import load_arrays, save_arrays
 from kuq.bench.store import DATABASE, WriteError
 from kuq.bench.worker import CellResult
 from kuq.errors import ParameterError
@@ -153,7 +156,7 @@ def test_arrays_come_back_and_damage_is_seen(tmp_path):
     path = tmp_path / "kept.npz"
     arrays = {"file": np.arange(5000.0), "names": np.array(["a", "bc"])}
     checksum = save_arrays(path, arrays, "digest")
-    assert checksum == file_checksum(path)
+    assert checksum == file_digest(path)
     found = load_arrays(path, "digest")
     assert found is not None
     for name, array in arrays.items():
@@ -172,3 +175,26 @@ def test_arrays_of_objects_are_refused(tmp_path):
     with pytest.raises(ParameterError, match="'bad' cannot be kept"):
         save_arrays(tmp_path / "x.npz", {"bad": np.array([object()])})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_can_be_opened_while_a_run_writes(store, experiment):
+    """Its digests are checked on one view of all rows: a change in between is no damage."""
+    stop = threading.Event()
+    cells = list(experiment.cells())
+
+    def write():
+        with Store(store.path) as own:
+            for number in itertools.count():
+                cell = cells[number % len(cells)]
+                own.save(CellResult(cell, (cell.record("q", float(number)),)))
+                if stop.wait(0.002):
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(10):
+            Store(store.path).close()
+    finally:
+        stop.set()
+        writer.join()

@@ -22,10 +22,11 @@ print(json.dumps([name for name in extras if name in sys.modules]))
 
 TIMES = """
 import time
-import array_api_compat.numpy, numpy, scipy.special
 start = time.process_time()
+import array_api_compat.numpy, numpy, scipy.special
+half = time.process_time()
 import kuq
-print(time.process_time() - start)
+print((time.process_time() - half) / (half - start))
 """
 
 
@@ -41,8 +42,11 @@ def test_import_brings_no_extra():
 
 
 def test_import_is_fast():
-    """The best of three, in processor time: a busy machine does not count."""
-    assert min(run(TIMES) for _ in range(3)) < 0.3
+    """In units of what it builds on: 0.6 where this was written, whatever the machine.
+
+    The best of three, in processor time: a busy machine does not count.
+    """
+    assert min(run(TIMES) for _ in range(3)) < 2
 
 
 def test_modules_import_by_themselves():

@@ -66,7 +66,7 @@ def test_mean_is_conserved(viscosity, points):
     """To rounding, on as many points as shocks need; 256 points see it to 1e-8."""
     states = superposed_waves(4, points, 2)
     u = burgers(initial=states, viscosity=viscosity, points=points, frames=11)
-    assert np.abs(u.mean(-1) - u[:, :1].mean(-1)).max() < 1e-14
+    assert np.abs(u.mean(-1) - u[:, :1].mean(-1)).max() < 1e-13
     seen = u[..., :: points // 256]
     assert np.abs(seen.mean(-1) - seen[:, :1].mean(-1)).max() < 1e-8
 
@@ -154,8 +154,8 @@ def test_threads_do_not_change_the_numbers(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n": 0}, "n must be an integer of at least 1"),
-        ({"frames": 1}, "frames must be an integer of at least 2"),
+        ({"n": 0}, "n must be an integer ≥ 1"),
+        ({"frames": 1}, "frames must be an integer ≥ 2"),
         ({"viscosity": 0.0}, "viscosity must be finite and positive"),
         ({"final_time": float("inf")}, "final_time"),
         ({"courant": -1.0}, "courant"),

@@ -149,7 +149,7 @@ def test_replacing_keeps_the_old_file_on_error(tmp_path):
         part.write_text("ne")
         raise RuntimeError
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["a", "cache"] or os.listdir(tmp_path) == ["a"]
+    assert set(os.listdir(tmp_path)) <= {"a", "cache"}
     with replacing(path) as part:
         part.write_text("new")
     assert path.read_text() == "new"

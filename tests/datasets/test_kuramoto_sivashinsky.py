@@ -199,7 +199,7 @@ def test_output_points_do_not_change_the_solution():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n": 0}, "n must be an integer of at least 1"),
+        ({"n": 0}, "n must be an integer ≥ 1"),
         ({"points": 2.5}, "points must be an integer"),
         ({"frames": 0}, "frames"),
         ({"interval": -1.0}, "interval must be finite and positive"),

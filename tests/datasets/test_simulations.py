@@ -135,8 +135,8 @@ def test_all_pairs():
     [
         ({"points": 100}, "points must divide 256"),
         ({"pairs": 5}, "6 frames have 4 pairs at most, got pairs=5"),
-        ({"pairs": 0}, "pairs must be an integer of at least 1"),
-        ({"frames": 2}, "frames must be an integer of at least 3"),
+        ({"pairs": 0}, "pairs must be an integer ≥ 1"),
+        ({"frames": 2}, "frames must be an integer ≥ 3"),
         ({"trajectories": 4}, "too few"),
         ({"simulation_seed": -1}, "simulation_seed"),
         ({"modes": 3}, "no option 'modes'; it has trajectories, points"),

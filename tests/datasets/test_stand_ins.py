@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import torch
 
 import kuq
 from kuq.datasets.geography import geography
@@ -123,6 +122,7 @@ def test_every_material_is_used():
 
 def small_net(channels, width, place):
     """Four-fold smaller and back: convolutions that see most of a small picture."""
+    torch = pytest.importorskip("torch")
 
     class Net(torch.nn.Module):
         def __init__(self):
@@ -151,6 +151,7 @@ def small_net(channels, width, place):
 
 def local_net(channels, width):
     """Convolutions that see three pixels around each."""
+    torch = pytest.importorskip("torch")
     return torch.nn.Sequential(
         torch.nn.Conv2d(channels, width, 5, padding=2),
         torch.nn.GELU(),
@@ -162,6 +163,7 @@ def local_net(channels, width):
 
 def trained(make_net, x, y, steps, rate=5e-3):
     """A function from inputs to predictions, fitted to (x, y) by squared error."""
+    torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     state = torch.random.get_rng_state()

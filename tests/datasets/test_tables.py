@@ -54,7 +54,7 @@ def test_training_rows_have_mean_zero_and_variance_one():
 def test_constant_columns_become_zero():
     data = made()
     for part in (data.train, data.validation, data.test):
-        np.testing.assert_allclose(part.x[:, 2], 0, atol=1e-15)
+        np.testing.assert_allclose(part.x[:, 2], 0, atol=1e-13)
     assert Scaling.of(np.full(5, 0.1)).scale == 1
 
 

@@ -6,7 +6,6 @@ import hashlib
 import http.server
 import io
 import json
-import os
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,6 @@ from kuq.datasets.table_files import read, write
 from kuq.datasets.uci import TABLES, Table, canonical, load_uci
 
 ROOT = Path(__file__).parents[2]
-REAL = Path(os.environ.get("KUQ_DATA") or ROOT.parent / "shared" / "data" / "uci")
 
 NUMBERS = np.round(np.random.default_rng(0).normal(size=(40, 4)) * 100, 3)
 CSV = "\n".join(["a,b,c,target", *(",".join(map(repr, row)) for row in NUMBERS.tolist())])
@@ -282,23 +280,22 @@ def test_archive_without_the_file(web):
     refused(known(*sources), "a.zip is not an archive with 'data.txt'", "b.zip is not")
 
 
-@pytest.mark.skipif(not (REAL / "yacht.csv.gz").is_file(), reason="no folder with the UCI tables")
 class TestRealTables:
     @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-    def test_known_by_their_numbers(self, table):
-        data = kuq.datasets.load(table.name, REAL, seed=1)
+    def test_known_by_their_numbers(self, uci, table):
+        data = kuq.datasets.load(table.name, uci, seed=1)
         assert data.provenance["checked"] == "SHA-256 of the numbers"
         parts = (data.train, data.validation, data.test)
         assert sum(map(len, parts)) == table.rows
         assert len(data.test) == round(table.rows / 10)
         assert all(p.x.shape[1] == table.features and np.isfinite(p.x).all() for p in parts)
-        raw = kuq.datasets.load(table.name, REAL, seed=1, standardise=False)
+        raw = kuq.datasets.load(table.name, uci, seed=1, standardise=False)
         rows = [np.column_stack([p.x, p.y]) for p in (raw.train, raw.validation, raw.test)]
-        found, expected = np.concatenate(rows), read(REAL / f"{table.name}.csv.gz")
+        found, expected = np.concatenate(rows), read(uci / f"{table.name}.csv.gz")
         np.testing.assert_array_equal(found[np.lexsort(found.T)], expected[np.lexsort(expected.T)])
 
-    def test_constant_features_stay_finite(self):
-        data = kuq.datasets.load("naval-propulsion-plant", REAL)
+    def test_constant_features_stay_finite(self, uci):
+        data = kuq.datasets.load("naval-propulsion-plant", uci)
         np.testing.assert_allclose(data.train.x[:, [8, 11]], 0, atol=1e-12)
         varying = np.delete(data.train.x, [8, 11], axis=1)
         np.testing.assert_allclose(varying.std(0), 1, rtol=1e-9)

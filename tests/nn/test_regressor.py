@@ -36,13 +36,33 @@ BACKBONES = {
 }
 
 
+#: scikit-learn asks for 1e-7 here, which single precision has on some processors only.
+AS_CLOSE_AS_SINGLE_PRECISION = {
+    "check_methods_subset_invariance": "see test_rows_do_not_depend_on_each_other",
+    "check_methods_sample_order_invariance": "see test_rows_do_not_depend_on_each_other",
+}
+
+
 def test_scikit_learn_accepts_it():
     pytest.importorskip("pandas")
     model = kuq.nn.Regressor(n_members=2, max_epochs=60, learning_rate=1e-2)
-    results = check_estimator(model, on_skip=None)
+    results = check_estimator(
+        model, on_skip=None, expected_failed_checks=AS_CLOSE_AS_SINGLE_PRECISION
+    )
     assert {r["check_name"] for r in results if r["status"] != "passed"} <= {
-        "check_array_api_input"  # runs only where SciPy's array API mode is on
+        "check_array_api_input",  # runs only where SciPy's array API mode is on
+        *AS_CLOSE_AS_SINGLE_PRECISION,
     }
+
+
+def test_rows_do_not_depend_on_each_other():
+    x, y = sine(20)
+    model = kuq.nn.Regressor(n_members=2, max_epochs=5).fit(x, y)
+    rounding = 10 * np.finfo(np.float32).eps * np.abs(y).max()
+    whole, order = model.predict(x), np.random.default_rng(0).permutation(20)
+    one_by_one = np.concatenate([model.predict(row[None]) for row in x])
+    np.testing.assert_allclose(one_by_one, whole, rtol=0, atol=rounding)
+    np.testing.assert_allclose(model.predict(x[order]), whole[order], rtol=0, atol=rounding)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -62,7 +82,9 @@ def test_every_head_on_every_backbone(representation, backbone, tmp_path):
     assert np.prod(law.event_shape) == np.prod(y.shape[1:])
     # Draws stand for several evidential members; their mean is not exactly that of the law.
     if representation != "evidential":
-        np.testing.assert_allclose(law.mean().reshape(y.shape), mean, rtol=1e-6, atol=1e-9)
+        # Networks compute in single precision, relative to the size of what they add up.
+        rounding = 10 * np.finfo(np.float32).eps * np.abs(y).max()
+        np.testing.assert_allclose(law.mean().reshape(y.shape), mean, rtol=0, atol=rounding)
     model.save(tmp_path / "model.kuq")
     again = kuq.nn.Regressor.load(tmp_path / "model.kuq")
     np.testing.assert_array_equal(again.predict(x), mean)

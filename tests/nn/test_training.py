@@ -250,10 +250,10 @@ def test_members_without_a_finite_loss_are_named():
     ("change", "message"),
     [
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"batch_size": 0}, "batch_size must be a positive integer"),
-        ({"max_epochs": 2.5}, "max_epochs must be a positive integer"),
-        ({"patience": 0}, "patience must be a positive integer"),
-        ({"burn_in": -1}, "burn_in must be a number of epochs"),
+        ({"batch_size": 0}, "batch_size must be an integer ≥ 1"),
+        ({"max_epochs": 2.5}, "max_epochs must be an integer ≥ 1"),
+        ({"patience": 0}, "patience must be an integer ≥ 1"),
+        ({"burn_in": -1}, "burn_in must be an integer ≥ 0"),
         ({"n_samples": 1}, "at least two draws"),
     ],
 )

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kuq
@@ -66,7 +66,6 @@ def test_ties_count_as_the_mean_over_all_their_orders():
     assert r.prr == pytest.approx(np.mean([o.prr for o in orders]))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 100), min_size=4, max_size=40))
 def test_ends_of_the_scale(errors):
     e = np.asarray(errors)

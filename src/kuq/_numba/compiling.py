@@ -11,6 +11,7 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
+from kuq._numba.stored_code import StoredCode
 from kuq._threads import in_threads, workers
 
 #: Arguments of kernels. Inputs may be read-only and have any strides; outputs are contiguous.
@@ -65,24 +66,16 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def kernel(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A compiled loop without result that lets other threads run; compiled at its first call.
-
-    Numba notices a change in the file of a kernel but not in functions that the kernel inlines:
-    after editing ``mathematics.py`` delete ``__pycache__``.
-    """
+    """A compiled loop without result that lets other threads run; compiled at its first call."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
         @functools.cache
         def built() -> Any:
-            compile_with = functools.partial(
-                numba.njit, types.void(*signature), nogil=True, **_FLAGS
-            )
-            try:
-                return compile_with(cache=True)(function)
-            except RuntimeError as error:  # no folder can be written: compile in every process
-                if "cannot cache" not in str(error):
-                    raise
-                return compile_with(cache=False)(function)
+            dispatcher = numba.njit(nogil=True, **_FLAGS)(function)
+            dispatcher._cache = StoredCode(function)
+            dispatcher.compile(types.void(*signature))
+            dispatcher.disable_compile()
+            return dispatcher
 
         @functools.wraps(function)
         def call(*arguments: Any) -> None:

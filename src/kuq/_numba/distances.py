@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, reduction, rows, spread
+from kuq._numba.compiling import (
+    Int,
+    fill,
+    inlined,
+    inputs,
+    kernel,
+    outputs,
+    reduction,
+    rows,
+    spread,
+)
 from kuq._numba.exponential_draws import _steps
 from kuq._numba.mathematics import exp, expm1_negative, log, log1p
 

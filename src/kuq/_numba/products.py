@@ -27,6 +27,9 @@ _FEW_COORDINATES, _FEW_LANES = 128, 4
 #: Factors until the exponent of a product is put aside, and until logarithms are taken.
 _FEW, _MANY = 16, 64
 _LARGEST_FACTOR, _LARGEST_LENGTH, _LARGEST_NODE = 1e18, 1e150, 1e280
+#: (a − b)/(a + b) of one coordinate is cut here. The gap of that coordinate alone is then above
+#: one, so that the divergence comes from the logarithms, whatever the others add to the tilt.
+_LARGEST_RATIO = 0.9915
 _LOG_2 = math.log(2.0)
 
 # The state of a node or lane is one column of an array with rows of fixed length: the compiler
@@ -130,7 +133,7 @@ def _advance(state: Any, q: Any, t: Any, p4: Any, q4: Any, difference: Any, delt
     c = a + b
     u = t / c
     h = difference * u
-    h = _cut(h, 0.99)  # beyond, gap and tilt come from the logarithms
+    h = _cut(h, _LARGEST_RATIO)
     state[_SHIFT + q] += delta2 * u
     state[_P + q] *= a
     state[_Q + q] *= b
@@ -252,7 +255,7 @@ def _slowly(t: Any, loc: Any, scale: Any, loc2: Any, scale2: Any, result: Any, q
         change = _cut((scale[k] - scale2[k]) * root, 1e150)
         delta = _cut((loc[k] - loc2[k]) * root, 1e150)
         c = 1.0 + 2.0 * (u * u + v * v)
-        h = _cut(2.0 * change / c * (u + v), 0.99)
+        h = _cut(2.0 * change / c * (u + v), _LARGEST_RATIO)
         result[0, q] -= 0.5 * math.log1p(4.0 * u * u)
         result[1, q] -= 0.5 * math.log1p(4.0 * v * v)
         result[2, q] -= 0.5 * math.log(c)

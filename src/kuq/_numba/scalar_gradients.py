@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import inlined, inputs, kernel, outputs, spread
 from kuq._numba.mathematics import erf_and_fall, exp, expm1_negative
 
 _BLOCK = 64

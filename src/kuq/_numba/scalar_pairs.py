@@ -16,7 +16,16 @@ import numpy as np
 from numba import types
 
 from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
-from kuq._numba.mathematics import bits, erf_and_fall, erfcx, exp, expm1_negative, from_bits, log, log1p
+from kuq._numba.mathematics import (
+    bits,
+    erf_and_fall,
+    erfcx,
+    exp,
+    expm1_negative,
+    from_bits,
+    log,
+    log1p,
+)
 
 #: Columns of a block: few if there are many atoms, whose rows are to stay in the cache.
 _LONGEST_BLOCK, _SHORTEST_BLOCK, _BLOCK_NUMBERS = 512, 64, 65_536

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kuq._numbers import whole_number
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.normal import Normal, Point
 from kuq.errors import ParameterError
@@ -24,8 +25,7 @@ def virtual_ensemble(model: Any, data: Any, n_members: int = 10) -> Ensemble:
         raise ParameterError(
             f"virtual_ensemble needs a fitted CatBoost model, got {type(model).__name__}"
         )
-    if isinstance(n_members, bool) or not isinstance(n_members, int) or n_members < 1:
-        raise ParameterError(f"n_members must be an integer ≥ 1, got {n_members!r}")
+    n_members = whole_number(n_members, "n_members", 1)
     found = np.asarray(
         predict(data, prediction_type="VirtEnsembles", virtual_ensembles_count=n_members)
     )

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from kuq._ranges import Positive
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError
 from kuq.kernels.gaussian import Gaussian
 from kuq.uncertainty import decompose
 
-#: A source, a number, or one of both for each data set.
-Bandwidth: TypeAlias = str | float | Mapping[str, str | float]
-
 #: The median distance between training targets; that between outcomes of two members; the median
 #: standard deviation that members predict.
-TARGETS, MEMBERS, SCALE = "training-targets", "members", "predicted-scale"
+Source: TypeAlias = Literal["training-targets", "members", "predicted-scale"]
+TARGETS: Final = "training-targets"
+MEMBERS: Final = "members"
+SCALE: Final = "predicted-scale"
+
+#: A source, a number, or one of both for each data set.
+Bandwidth: TypeAlias = Source | Positive | Mapping[str, Source | Positive]
 
 
 def bandwidth_of(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import kuq
+from kuq._digest import plain_digest
 from kuq.bench.entry import Entry
 from kuq.bench.records import Record
 
@@ -20,7 +19,8 @@ class Cell:
 
     ``data``, ``model`` and ``evaluation`` are the tables of the experiment file that hold for
     this cell; ``train_rows`` is the most rows that are trained on; ``entries`` is the code of
-    the user's own, by the names used in the file.
+    the user's own, by the names used in the file; ``data_digest`` stands for the data that the
+    cell reads, empty where its settings say all of it.
     """
 
     experiment: str
@@ -35,12 +35,13 @@ class Cell:
     model: Mapping[str, Any] = field(default_factory=dict)
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     entries: Mapping[str, Entry] = field(default_factory=dict)
+    data_digest: str = ""
 
     @property
     def key(self) -> str:
-        """The cell's name in store and messages."""
-        parts = (self.experiment, self.grid, self.dataset, self.representation, str(self.seed))
-        return "/".join(parts)
+        """The cell's name in store and messages: no two cells of a run share one."""
+        names = (self.experiment, self.grid, self.dataset, self.representation)
+        return "/".join((*map(one_part, names), str(self.seed)))
 
     def settings(self) -> dict[str, Any]:
         """All that the numbers of the cell depend on, as plain data."""
@@ -56,7 +57,12 @@ class Cell:
             "model": dict(self.model),
             "evaluation": dict(self.evaluation),
             "entries": {name: entry.identity for name, entry in sorted(self.entries.items())},
+            **self.data_settings(),
         }
+
+    def data_settings(self) -> dict[str, str]:
+        """What ``settings`` says of the data beside their name and options."""
+        return {"data_digest": self.data_digest} if self.data_digest else {}
 
     def settings_digest(self) -> str:
         """Equal for equal settings: a cell is done again when it changes."""
@@ -85,7 +91,15 @@ class Cell:
         )
 
 
+def one_part(name: str) -> str:
+    """A name as one part of a path, different for different names.
+
+    >>> one_part("a/b")
+    'a%2Fb'
+    """
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
 def digest(settings: Mapping[str, Any]) -> str:
     """32 hexadecimal digits that stand for plain data, whatever the order of its keys."""
-    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return plain_digest(settings)[:32]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from kuq.errors import ParameterError
+from kuq.errors import KuqError, ParameterError
 
 
 @final
@@ -48,7 +48,14 @@ class Entry:
 
     def load(self) -> Any:
         """Import the module and return what the name stands for."""
-        module = _module_of_file(Path(self.module)) if self.version else self._installed()
+        try:
+            module = _module_of_file(Path(self.module)) if self.version else self._installed()
+        except KuqError:
+            raise
+        except Exception as error:  # of the user's own code, whatever it does
+            raise ParameterError(
+                f"{self.module} cannot be imported: {type(error).__name__}: {error}"
+            ) from error
         if not hasattr(module, self.name):
             raise ParameterError(f"{self.module} has no {self.name!r}; define it there")
         return getattr(module, self.name)

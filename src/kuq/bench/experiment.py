@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from kuq._ranges import Count, Seed
 from kuq.bench.cell import Cell
 from kuq.bench.entry import Entry
 from kuq.bench.known_names import check_learners, check_scores
 from kuq.bench.procedure import Procedure, find_procedure
-from kuq.bench.settings import from_table, refuse_unknown
+from kuq.bench.settings import from_table, refuse_odd_values, refuse_unknown
 from kuq.errors import KuqError, ParameterError
 
 #: The preset that changes nothing: the settings of the file as they stand.
 PAPER = "paper"
 #: The preset that is taken when none is named, where the file has it.
 DEFAULT = "quick"
+#: Bytes of a name: a key has four of them and a seed, and becomes the name of a file.
+_LONGEST = 48
 
 
 @final
@@ -47,9 +50,9 @@ class Grid:
 
     datasets: tuple[str, ...]
     representations: tuple[str, ...]
-    seeds: tuple[int, ...]
+    seeds: tuple[Seed, ...]
     scores: tuple[str, ...] = ()
-    train_rows: int | None = None
+    train_rows: Count | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     model_for: Mapping[str, Any] = field(default_factory=dict)
@@ -127,9 +130,10 @@ def read_experiment(path: str | Path, preset: str | None = None) -> Experiment:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ParameterError(f"the experiment file cannot be read: {error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # wrong TOML or UTF-8, 5000 digits, 5000 brackets
         raise ParameterError(f"{path} is not valid TOML: {error}") from error
     try:
+        refuse_odd_values(table)
         return _experiment(table, path.resolve().parent, preset)
     except KuqError as error:
         raise ParameterError(f"{path}: {error}") from error
@@ -137,6 +141,7 @@ def read_experiment(path: str | Path, preset: str | None = None) -> Experiment:
 
 def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> Experiment:
     file = from_table(_File, table, "the file")
+    _check_name(file.experiment, "'experiment' of the file")
     presets = {
         name: from_table(_Preset, _table(part, f"[preset.{name}]"), f"[preset.{name}]")
         for name, part in file.preset.items()
@@ -171,6 +176,14 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
     )
 
 
+def _check_name(name: str, where: str) -> None:
+    """Names are parts of keys, of files' names and of messages."""
+    if not name.isprintable() or not name.strip() or len(name.encode()) > _LONGEST:
+        raise ParameterError(
+            f"{where} must be a name of 1 to {_LONGEST} bytes that can be printed, got {name!r}"
+        )
+
+
 def _table(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ParameterError(f"{where} must be a table, got {value!r}")
@@ -185,7 +198,11 @@ def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
         if model is None:
             found[name] = table
             continue
-        if not isinstance(tables.get(model), Mapping) or "like" in tables[model]:
+        if (
+            not isinstance(model, str)
+            or not isinstance(tables.get(model), Mapping)
+            or "like" in tables[model]
+        ):
             raise ParameterError(
                 f"[grid.{name}] is like {model!r}, which must be a grid with settings of its own"
             )
@@ -202,12 +219,19 @@ def _with_curves(tables: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = table
             continue
         lengths = table["epochs"]
-        if not (isinstance(lengths, list) and lengths and all(type(n) is int for n in lengths)):
+        whole = isinstance(lengths, list) and all(type(n) is int and n > 0 for n in lengths)
+        if not whole or not lengths or len(set(lengths)) != len(lengths):
             raise ParameterError(
-                f"'epochs' of [grid.{name}] must be a list of whole numbers, got {lengths!r}"
+                f"'epochs' of [grid.{name}] must be a list of whole numbers ≥ 1, all different, "
+                f"got {lengths!r}"
             )
         rest = {key: value for key, value in table.items() if key != "epochs"}
         for length in lengths:
+            if f"{name}-{length}" in {*found, *tables}:
+                raise ParameterError(
+                    f"[grid.{name}] with 'epochs' makes a grid {name}-{length}, and there is one "
+                    "of that name; rename it"
+                )
             point = {"model": {"max_epochs": length}, "evaluation": {"training": length}}
             found[f"{name}-{length}"] = _merged(rest, point)
     return found
@@ -220,7 +244,10 @@ def _grids(
     grids = {}
     for name, table in tables.items():
         where = f"[grid.{name}]{place}"
+        _check_name(name, where)
         grid = from_table(Grid, _table(table, where), where)
+        for value in (*grid.datasets, *grid.representations, *grid.scores):
+            _check_name(value, f"each name in {where}")
         for values in (grid.datasets, grid.representations, grid.seeds, grid.scores):
             if len(set(values)) != len(values):
                 raise ParameterError(f"{where} names something twice: {list(values)}")
@@ -236,7 +263,13 @@ def _grids(
             check_scores(grid.scores, entries, where)
         if procedure.learns:
             check_learners(
-                grid.datasets, grid.representations, grid.model, grid.model_for, entries, where
+                grid.datasets,
+                grid.representations,
+                grid.model,
+                grid.model_for,
+                grid.data,
+                entries,
+                where,
             )
         grids[name] = grid
     return grids

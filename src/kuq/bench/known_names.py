@@ -6,39 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kuq.bench.entry import Entry
+from kuq.bench.model_settings import check_model
 from kuq.bench.named_scores import SCORES
-from kuq.bench.settings import refuse_unknown
+from kuq.bench.settings import checked_values
 from kuq.errors import ParameterError
 
-#: The representations of ``kuq.nn.Regressor``, and the keys that ``[grid.NAME.model]`` may have for
-#: them; listed here, since reading a file must not import torch.
+#: The representations of ``kuq.nn.Regressor``; listed here, since reading a file must not import
+#: torch.
 REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler")
-MODEL_KEYS = (
-    "activation",
-    "annealing",
-    "backbone",
-    "batch_size",
-    "bootstrap",
-    "burn_in",
-    "compile",
-    "device",
-    "hidden_sizes",
-    "learning_rate",
-    "max_epochs",
-    "mixed_precision",
-    "n_components",
-    "n_members",
-    "n_samples",
-    "n_train_samples",
-    "natural",
-    "noise_channels",
-    "patience",
-    "plateau",
-    "rank",
-    "regulariser",
-    "restore_best",
-    "validation_fraction",
-)
 
 
 def check_scores(scores: Iterable[str], entries: Mapping[str, Entry], where: str) -> None:
@@ -51,19 +26,24 @@ def check_learners(
     representations: Iterable[str],
     model: Mapping[str, Any],
     model_for: Mapping[str, Any],
+    data: Mapping[str, Any],
     entries: Mapping[str, Entry],
     where: str,
 ) -> None:
-    """Every data set and representation is known, and so are the settings of kuq's models."""
+    """Every data set and representation is known, and so are their settings, where kuq's own."""
     from kuq.datasets import catalogue
+    from kuq.datasets.catalogue import option_types
 
     _check(datasets, catalogue(), entries, "data set", "[datasets]", where)
     _check(representations, REPRESENTATIONS, entries, "representation", "[models]", where)
     if any(name not in entries for name in representations):
-        refuse_unknown(model, MODEL_KEYS, f"'model' of {where}")
+        check_model(model, f"'model' of {where}")
     for name, settings in model_for.items():
         if name not in entries:
-            refuse_unknown(settings, MODEL_KEYS, f"'model_for.{name}' of {where}")
+            check_model(settings, f"'model_for.{name}' of {where}")
+    for name in datasets:
+        if name not in entries:
+            checked_values(option_types(name), data, f"'data' of {where} for {name!r}")
 
 
 def _check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,22 @@ def load_data(cell: Cell, context: Context) -> Dataset:
     """
     context.report("loads data", 0.0)
     if cell.dataset in cell.entries:
-        found = cell.entries[cell.dataset].load()(context.data_dir, cell.seed, **cell.data)
-        if not isinstance(found, Dataset):
-            raise ParameterError(
-                f"{cell.dataset!r} must return a kuq.datasets.Dataset, got {type(found).__name__}"
-            )
-        data = found
+        data = load_own_data(cell, context.data_dir)
     else:
         from kuq.datasets import load
 
         data = load(cell.dataset, data_dir=context.data_dir, seed=cell.seed, **cell.data)
     return data if cell.train_rows is None else _fewer(data, cell.train_rows, cell.seed)
+
+
+def load_own_data(cell: Cell, data_dir: Path | None) -> Dataset:
+    """What the user's own function gives."""
+    found = cell.entries[cell.dataset].load()(data_dir, cell.seed, **cell.data)
+    if not isinstance(found, Dataset):
+        raise ParameterError(
+            f"{cell.dataset!r} must return a kuq.datasets.Dataset, got {type(found).__name__}"
+        )
+    return found
 
 
 def _fewer(data: Dataset, rows: int, seed: int) -> Dataset:

@@ -13,12 +13,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, final
 
+from kuq._replacing import abandon
 from kuq.bench.worker import CellResult, Task, run_cell
-from kuq.errors import ParameterError
+from kuq.errors import KuqError, ParameterError
 
 #: One thread each: as many processes as cores already use them, and sums do not depend on how
 #: many threads share them, so that the number of jobs changes no result.
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class PoolError(KuqError):
+    """The processes that run the cells are gone and do not come back."""
 
 
 class Pool(ABC):
@@ -27,7 +32,7 @@ class Pool(ABC):
     @property
     @abstractmethod
     def slots(self) -> int:
-        """How many cells can run at once."""
+        """How many cells can run at once; 0 while there is no process to run them."""
 
     @abstractmethod
     def submit(self, task: Task) -> Future[CellResult]: ...
@@ -109,6 +114,7 @@ def _end_when_closed(stop: Connection) -> None:
     def watch() -> None:
         with contextlib.suppress(EOFError, OSError):
             stop.recv_bytes()
+        abandon()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -144,7 +150,7 @@ class DaskCluster(Pool):
         if not self.slots:
             raise ParameterError("the Dask scheduler has no workers; start some, then run again")
         word = secrets.token_hex(8)
-        path = run / ".seen-by-workers"
+        path = run / f".seen-by-workers-{word}"
         path.write_text(word)
         try:
             blind = [who for who, saw in self._client.run(_read, path).items() if saw != word]
@@ -158,10 +164,19 @@ class DaskCluster(Pool):
 
     @property
     def slots(self) -> int:
-        return sum(int(threads) for threads in self._client.nthreads().values())
+        try:
+            return sum(int(threads) for threads in self._client.nthreads().values())
+        except (OSError, AttributeError):  # the scheduler is gone, or the client has given it up
+            return 0
 
     def submit(self, task: Task) -> Future[CellResult]:
-        future: Future[CellResult] = self._executor.submit(run_cell, task)
+        try:
+            future: Future[CellResult] = self._executor.submit(run_cell, task)
+        except (OSError, RuntimeError, AttributeError) as error:
+            raise PoolError(
+                f"the Dask scheduler takes no more cells ({error}); start it and its workers, and "
+                "the same command goes on from here"
+            ) from error
         return future
 
     def close(self, at_once: bool) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from kuq.bench.arrays import save_arrays
+from kuq._replacing import check_target
+from kuq.bench.arrays import ARRAYS, save_arrays
 from kuq.bench.cell import Cell, digest
 from kuq.bench.records import Record
 from kuq.errors import ParameterError
@@ -27,7 +28,9 @@ class Context:
 
     def save_field(self, name: str, **arrays: Any) -> None:
         """Keep arrays of one example for the pictures of a report, as ``RUN/fields/NAME.npz``."""
-        save_arrays(self.run / "fields" / f"{name}.npz", arrays)
+        path = self.run / "fields" / f"{name}.npz"
+        check_target(path, ARRAYS)
+        save_arrays(path, arrays)
 
 
 def _everything(cell: Cell) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -14,6 +13,7 @@ from kuq.bench.claims import Judgement, judge
 from kuq.bench.estimates import Evidence
 from kuq.bench.figures import Figure, all_figures
 from kuq.bench.figures.drawing import standalone
+from kuq.bench.own_files import write_files
 from kuq.bench.page import page
 from kuq.bench.rank_tables import rank_tables
 from kuq.bench.result_tables import result_tables
@@ -39,16 +39,19 @@ class Report:
     def write(self, folder: str | Path) -> Path:
         """Write page, tables (HTML, Markdown, CSV, LaTeX), figures (SVG) and claims (CSV)."""
         folder = Path(folder)
+        write_files(folder, dict(self._files()))
+        return folder / "report.html"
+
+    def _files(self) -> Iterator[tuple[str, str]]:
         for table in self.tables:
             for ending, form in FORMATS.items():
-                write_text(folder / "tables" / f"{table.name}.{ending}", form(table))
+                yield f"tables/{table.name}.{ending}", form(table)
         for figure in self.figures:
             for panel in figure.panels:
                 name = "".join(c if c.isalnum() or c in "-_" else "-" for c in panel.name)
-                write_text(folder / "figures" / f"{name}.svg", standalone(panel))
-        write_text(folder / "claims.csv", claims_csv(self.judgements))
-        write_text(folder / "report.html", self.html())
-        return folder / "report.html"
+                yield f"figures/{name}.svg", standalone(panel)
+        yield "claims.csv", claims_csv(self.judgements)
+        yield "report.html", self.html()
 
 
 def make_report(run: Run) -> Report:
@@ -83,17 +86,3 @@ def claims_csv(judgements: tuple[Judgement, ...]) -> str:
             [j.claim.key, j.claim.kind, j.claim.statement, j.claim.source, *ours, paper]
         )
     return buffer.getvalue()
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file at once or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

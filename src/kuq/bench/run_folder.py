@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from kuq.bench.arrays import read_arrays
 from kuq.bench.estimates import Fields
 from kuq.bench.records import Record
 from kuq.bench.store import Store
@@ -69,9 +70,7 @@ def read_fields(folder: Path) -> tuple[Fields, tuple[str, ...]]:
     problems = []
     for path in sorted(folder.glob("*.npz")):
         try:
-            # NumPy leaves a broken file open if it opens it itself.
-            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays, _ = read_arrays(path)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             problems.append(f"{path.name} could not be read: {error}")
             continue

@@ -1,20 +1,27 @@
-"""The results of a run in SQLite: cells, their records, and the checksums of their predictions."""
+"""The results of a run in SQLite: cells, their records, and the checksums of their predictions.
+
+Every row is covered by a seal, a digest that is written with it and checked when the store is
+opened: ``about`` seals the names of experiments, an experiment its deviations and the keys of its
+cells, a cell its records. So neither a changed nor a missing row goes unseen.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
 
 import kuq
+from kuq._digest import bytes_digest
+from kuq._replacing import replacing
+from kuq.bench.cell import Cell
 from kuq.bench.experiment import Deviation, Experiment
 from kuq.bench.records import Record
 from kuq.bench.worker import CellResult
@@ -22,29 +29,39 @@ from kuq.errors import KuqError, ParameterError
 
 #: The database in the folder of a run.
 DATABASE = "results.sqlite"
-_VERSION = "1"
+_VERSION = "2"
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE experiments (name TEXT PRIMARY KEY, title TEXT NOT NULL);
+CREATE TABLE experiments (
+    name TEXT PRIMARY KEY, title TEXT NOT NULL, seal TEXT NOT NULL DEFAULT '');
 CREATE TABLE deviations (
     experiment TEXT NOT NULL REFERENCES experiments, position INTEGER NOT NULL,
     setting TEXT NOT NULL, paper TEXT NOT NULL, here TEXT NOT NULL, reason TEXT NOT NULL,
     PRIMARY KEY (experiment, position));
 CREATE TABLE predictions (
     digest TEXT PRIMARY KEY, checksum TEXT NOT NULL, size INTEGER NOT NULL,
-    seconds REAL NOT NULL, cpu_seconds REAL NOT NULL);
+    seconds REAL NOT NULL, cpu_seconds REAL NOT NULL, seal TEXT NOT NULL DEFAULT '');
 CREATE TABLE cells (
     key TEXT PRIMARY KEY, experiment TEXT NOT NULL REFERENCES experiments, grid TEXT NOT NULL,
     dataset TEXT NOT NULL, representation TEXT NOT NULL, seed INTEGER NOT NULL,
     planned INTEGER NOT NULL, settings TEXT NOT NULL, settings_digest TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
     message TEXT NOT NULL DEFAULT '', seconds REAL, cpu_seconds REAL,
-    predictions TEXT REFERENCES predictions);
+    predictions TEXT REFERENCES predictions, seal TEXT NOT NULL DEFAULT '');
 CREATE TABLE records (
     cell TEXT NOT NULL REFERENCES cells, position INTEGER NOT NULL, quantity TEXT NOT NULL,
     score TEXT NOT NULL, component TEXT NOT NULL, x REAL, value REAL,
     PRIMARY KEY (cell, position)) WITHOUT ROWID;
 """
+#: The row of ``about`` that seals the others and the names of all experiments.
+_SEAL = "seal"
+#: What the seals of the tables cover, beside the rows that belong to them.
+_CELL = (
+    "key, experiment, grid, dataset, representation, seed, planned, settings, settings_digest, "
+    "status, message, seconds, cpu_seconds, predictions"
+)
+_PREDICTIONS = "digest, checksum, size, seconds, cpu_seconds"
+_RECORD = "position, quantity, score, component, x, value"
 
 
 class StoreError(KuqError):
@@ -119,20 +136,24 @@ class Store:
             connection = sqlite3.connect(self.path, isolation_level=None, timeout=30.0)
             try:
                 connection.execute("PRAGMA foreign_keys = ON")
-                verdict = connection.execute("PRAGMA quick_check").fetchall()
+                connection.execute("BEGIN")  # one view of all rows, while a run may go on writing
+                verdict = connection.execute("PRAGMA integrity_check").fetchall()
                 if verdict != [("ok",)]:
                     raise sqlite3.DatabaseError(str(verdict[0][0]))
                 rows = connection.execute("SELECT name, value FROM about").fetchall()
+                about = {name: value for name, value in rows if name != _SEAL}
+                if about.get("schema") != _VERSION:
+                    raise StoreError(
+                        f"{self.path} has the layout {about.get('schema')}, this version of kuq "
+                        f"reads {_VERSION}; move it away and make the run again, or read it with "
+                        f"the kuq {about.get('kuq')} that wrote it"
+                    )
+                _check_seals(connection)
+                connection.execute("COMMIT")
             except BaseException:
                 connection.close()
                 raise
-        self.about: Mapping[str, str] = dict(rows)
-        if self.about.get("schema") != _VERSION:
-            connection.close()
-            raise StoreError(
-                f"{self.path} has the layout {self.about.get('schema')}, this version of kuq "
-                f"reads {_VERSION}; make the run again, or read it with kuq {self.about.get('kuq')}"
-            )
+        self.about: Mapping[str, str] = about
         return connection
 
     @property
@@ -172,14 +193,16 @@ class Store:
         with _explained(self.path):
             return self._connection.execute(query, values).fetchall()
 
-    def plan(self, experiment: Experiment) -> None:
+    def plan(self, experiment: Experiment, cells: Sequence[Cell] | None = None) -> None:
         """Take the cells of an experiment; those whose settings changed are to be done again.
 
-        Cells that the experiment no longer has are kept, but their records are not given out.
+        ``cells`` are those of the experiment with the digests of their data. Cells that the
+        experiment no longer has are kept, but their records are not given out.
         """
+        cells = list(experiment.cells()) if cells is None else cells
         with self._transaction() as to:
             to.execute(
-                "INSERT INTO experiments VALUES (?, ?) "
+                "INSERT INTO experiments (name, title) VALUES (?, ?) "
                 "ON CONFLICT (name) DO UPDATE SET title = excluded.title",
                 (experiment.name, experiment.title),
             )
@@ -192,7 +215,7 @@ class Store:
                 ],
             )
             to.execute("UPDATE cells SET planned = -1 WHERE experiment = ?", (experiment.name,))
-            for position, cell in enumerate(experiment.cells()):
+            for position, cell in enumerate(cells):
                 to.execute(
                     "DELETE FROM records WHERE cell = ? AND "
                     "(SELECT settings_digest FROM cells WHERE key = ?) != ?",
@@ -218,6 +241,10 @@ class Store:
                         cell.settings_digest(),
                     ),
                 )
+            own = to.execute("SELECT key FROM cells WHERE experiment = ?", (experiment.name,))
+            for (key,) in own.fetchall():
+                _seal_cell(to, key)
+            _seal_experiment(to, experiment.name)
 
     def save(self, result: CellResult) -> None:
         """Keep what came of a cell, all of it or nothing."""
@@ -226,8 +253,9 @@ class Store:
             if kept is not None:
                 # Predictions that were only read again keep the time that it took to make them.
                 to.execute(
-                    "INSERT INTO predictions VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE "
-                    "SET checksum = excluded.checksum, size = excluded.size, "
+                    f"INSERT INTO predictions ({_PREDICTIONS}) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT (digest) DO UPDATE SET checksum = excluded.checksum, "
+                    "size = excluded.size, "
                     "seconds = CASE WHEN ? THEN excluded.seconds ELSE seconds END, "
                     "cpu_seconds = CASE WHEN ? THEN excluded.cpu_seconds ELSE cpu_seconds END",
                     (
@@ -240,6 +268,7 @@ class Store:
                         result.trained,
                     ),
                 )
+                _seal_predictions(to, kept.digest)
             key = result.cell.key
             to.execute("DELETE FROM records WHERE cell = ?", (key,))
             to.execute(
@@ -261,6 +290,7 @@ class Store:
                     for i, r in enumerate(result.records)
                 ],
             )
+            _seal_cell(to, key)
 
     def records(self) -> list[Record]:
         """All records of the cells that are done."""
@@ -309,16 +339,85 @@ class Store:
 def _make(path: Path, preset: str) -> None:
     """Write an empty store under another name and move it: a kill leaves none or a whole one."""
     about = (("schema", _VERSION), ("preset", preset), ("kuq", kuq.__version__))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    with _explained(path):
+    with replacing(path) as temporary, _explained(path):
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
             connection.executescript(_SCHEMA)
             connection.executemany("INSERT INTO about VALUES (?, ?)", about)
+            _seal_about(connection)
         finally:
             connection.close()
-    os.replace(temporary, path)
+
+
+def _seal(*content: Any) -> str:
+    """Rows as SQLite gives them back: numbers print so that they are read back exactly."""
+    return bytes_digest(repr(content).encode("utf-8", "surrogatepass"))
+
+
+def _about_seal(of: sqlite3.Connection) -> str:
+    query = "SELECT name, value FROM about WHERE name != ? ORDER BY name"
+    names = of.execute("SELECT name FROM experiments ORDER BY name").fetchall()
+    return _seal(of.execute(query, (_SEAL,)).fetchall(), names)
+
+
+def _experiment_seal(of: sqlite3.Connection, name: str) -> str:
+    queries = (
+        "SELECT name, title FROM experiments WHERE name = ?",
+        "SELECT position, setting, paper, here, reason FROM deviations WHERE experiment = ? "
+        "ORDER BY position",
+        "SELECT planned, key FROM cells WHERE experiment = ? AND planned >= 0 ORDER BY planned",
+    )
+    return _seal(*(of.execute(query, (name,)).fetchall() for query in queries))
+
+
+def _cell_seal(of: sqlite3.Connection, key: str) -> str:
+    row = of.execute(f"SELECT {_CELL} FROM cells WHERE key = ?", (key,)).fetchone()
+    query = f"SELECT {_RECORD} FROM records WHERE cell = ? ORDER BY position"
+    return _seal(row, of.execute(query, (key,)).fetchall())
+
+
+def _predictions_seal(of: sqlite3.Connection, digest: str) -> str:
+    query = f"SELECT {_PREDICTIONS} FROM predictions WHERE digest = ?"
+    return _seal(of.execute(query, (digest,)).fetchone())
+
+
+def _seal_about(to: sqlite3.Connection) -> None:
+    to.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (_SEAL, _about_seal(to)))
+
+
+def _seal_experiment(to: sqlite3.Connection, name: str) -> None:
+    to.execute("UPDATE experiments SET seal = ? WHERE name = ?", (_experiment_seal(to, name), name))
+    _seal_about(to)
+
+
+def _seal_cell(to: sqlite3.Connection, key: str) -> None:
+    to.execute("UPDATE cells SET seal = ? WHERE key = ?", (_cell_seal(to, key), key))
+
+
+def _seal_predictions(to: sqlite3.Connection, digest: str) -> None:
+    to.execute(
+        "UPDATE predictions SET seal = ? WHERE digest = ?", (_predictions_seal(to, digest), digest)
+    )
+
+
+def _check_seals(connection: sqlite3.Connection) -> None:
+    """Raise on the first row that is not what was written."""
+    layout = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(_SCHEMA)
+        if connection.execute(layout).fetchall() != empty.execute(layout).fetchall():
+            raise sqlite3.DatabaseError("its layout was changed")
+    sealed = connection.execute("SELECT value FROM about WHERE name = ?", (_SEAL,)).fetchone()
+    if sealed != (_about_seal(connection),):
+        raise sqlite3.DatabaseError("what it says of the run does not match its digest")
+    for what, query, seal in (
+        ("experiment", "SELECT name, seal FROM experiments", _experiment_seal),
+        ("cell", "SELECT key, seal FROM cells", _cell_seal),
+        ("entry on predictions", "SELECT digest, seal FROM predictions", _predictions_seal),
+    ):
+        for key, sealed in connection.execute(query).fetchall():
+            if sealed != seal(connection, key):
+                raise sqlite3.DatabaseError(f"the {what} {key} does not match its digest")
 
 
 @contextmanager
@@ -326,18 +425,22 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn the database's errors into one that says what happened and what to do."""
     try:
         yield
-    except sqlite3.Error as error:
-        if "full" in str(error) or "disk I/O" in str(error):
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged message
+        reason = " ".join(str(error).split())[:200]  # which may quote a whole column
+        code = str(getattr(error, "sqlite_errorname", ""))
+        if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise WriteError(
-                f"{path} could not be written ({error}); what was stored before is kept. Free "
+                f"{path} could not be written ({reason}); what was stored before is kept. Free "
                 "space on the disk and start the same command again"
             ) from error
-        if "locked" in str(error) or "readonly" in str(error) or "unable to open" in str(error):
+        if code.startswith(
+            ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
+        ):
             raise StoreError(
-                f"{path} cannot be used ({error}); close other programs that have it open and "
+                f"{path} cannot be used ({reason}); close other programs that have it open and "
                 "look at the rights of file and folder"
             ) from error
         raise StoreError(
-            f"{path} is damaged ({error}) and was not changed; move it away and start the same "
+            f"{path} is damaged ({reason}) and was not changed; move it away and start the same "
             "command again: predictions that are intact are used without training"
         ) from error

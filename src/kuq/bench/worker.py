@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
-import os
 import time
 import traceback
 from collections.abc import Mapping
@@ -11,14 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from kuq.bench.arrays import file_checksum, load_arrays, save_arrays
+from kuq._digest import file_digest
+from kuq._replacing import Kind, write_text
+from kuq.bench.arrays import load_arrays, save_arrays
 from kuq.bench.cell import Cell
 from kuq.bench.procedure import Context, Procedure, procedure_of
 from kuq.bench.records import Record
+from kuq.errors import ParameterError
 
 #: Folders of a run.
 PREDICTIONS = "predictions"
 PROGRESS = "progress"
+_MAKER = "kuq run"
 #: Seconds between two notes on one stage; more often would only wear the disk.
 _INTERVAL = 0.5
 
@@ -80,10 +85,13 @@ def run_cell(task: Task) -> CellResult:
         procedure = procedure_of(task.cell)
         arrays, predictions, trained = _predictions(procedure, task, context)
         note("evaluates", 0.0)
-        records = tuple(procedure.evaluate(task.cell, arrays, context))
-        _check(records, task.cell)
+        records = tuple(
+            _checked(r, task.cell) for r in procedure.evaluate(task.cell, arrays, context)
+        )
     except Exception:
-        records, message = (), traceback.format_exc()
+        # A name of a file that is not UTF-8 has characters that no store takes.
+        message = traceback.format_exc().encode(errors="backslashreplace").decode()
+        records = ()
     finally:
         note.remove()
     return CellResult(
@@ -105,7 +113,7 @@ def _predictions(
     path = task.run / PREDICTIONS / f"{digest}.npz"
     known = task.checksums.get(digest)
     arrays: Mapping[str, Any] | None = None
-    if path.exists() and known in (None, file_checksum(path)):
+    if path.exists() and known in (None, file_digest(path)):
         arrays = load_arrays(path, digest)
     trained = arrays is None
     if trained:
@@ -116,7 +124,7 @@ def _predictions(
         raise OSError(f"the predictions were written to {path}, but cannot be read back")
     kept = Predictions(
         digest,
-        file_checksum(path),
+        file_digest(path),
         path.stat().st_size,
         time.perf_counter() - start,
         time.process_time() - cpu_start,
@@ -124,14 +132,17 @@ def _predictions(
     return arrays, kept, trained
 
 
-def _check(records: tuple[Record, ...], cell: Cell) -> None:
-    """Records belong to the cell that gives them: what the store takes for granted."""
+def _checked(record: Any, cell: Cell) -> Record:
+    """A record of this cell with texts and floats: what the store takes for granted."""
     own = (cell.experiment, cell.dataset, cell.representation, cell.seed)
-    for record in records:
-        if not isinstance(record, Record):
-            raise TypeError(f"evaluate must give kuq.bench.Record objects, got {record!r}")
-        if (record.experiment, record.dataset, record.representation, record.seed) != own:
-            raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
+    if not isinstance(record, Record):
+        raise TypeError(f"evaluate must give kuq.bench.Record objects, got {record!r}")
+    if (record.experiment, record.dataset, record.representation, record.seed) != own:
+        raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
+    for text in (record.quantity, record.score, record.component):
+        text.encode()
+    x = None if record.x is None else float(record.x)
+    return dataclasses.replace(record, value=float(record.value), x=x)
 
 
 class _Note:
@@ -147,12 +158,28 @@ class _Note:
         if stage == self._stage and now - self._last < _INTERVAL:
             return
         self._stage, self._last = stage, now
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(json.dumps({"stage": stage, "fraction": fraction}))
-            os.replace(temporary, self._path)
-        except OSError:  # a full disk must not end a cell because of its progress
-            temporary.unlink(missing_ok=True)
+        note = {"made_by": _MAKER, "stage": stage, "fraction": fraction}
+        # A full disk, or a file of the user's, must not end a cell because of its progress.
+        with contextlib.suppress(OSError, ParameterError):
+            write_text(self._path, json.dumps(note), NOTE, durable=False)
 
     def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
+        if self._path.is_file() and _is_note(self._path):
+            self._path.unlink(missing_ok=True)
+
+
+def clear_notes(folder: Path) -> None:
+    """Remove the notes that a killed run has left."""
+    for path in folder.glob("*.json"):
+        if path.is_file() and _is_note(path):
+            path.unlink(missing_ok=True)
+
+
+def _is_note(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_bytes())["made_by"] == _MAKER)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+NOTE = Kind("a note on the progress of a run", _is_note)

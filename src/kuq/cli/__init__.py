@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from types import ModuleType
 
 import kuq
 from kuq.cli import data, decompose, demo, kernels, report, run
+from kuq.cli.arguments import printable
+from kuq.cli.stopping import Stopped, end, stoppable
 
 #: Each has ``add(commands)``, which declares its options, and ``run(options)``, its exit code.
 COMMANDS: dict[str, ModuleType] = {
@@ -36,7 +39,10 @@ Help on a command: kuq COMMAND --help
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 1 (internal) or 2 (usage, input)."""
+    """Run the command line and return its exit code: 0, 1 (internal) or 2 (usage, input, disk).
+
+    Called as a command, without arguments, a signal ends the process with 128 + its number.
+    """
     parser = argparse.ArgumentParser(
         prog="kuq",
         description="Uncertainty quantification in regression by kernel scores.",
@@ -54,7 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         print("\nkuq: error: a command is needed, such as: kuq demo", file=sys.stderr)
         return 2
-    return _run(options)
+    if arguments is not None:
+        return _run(options)
+    line = _stopped(options)
+    try:
+        with stoppable(line):
+            return _run(options)
+    except Stopped as stopped:
+        end(stopped.number, line)
+
+
+def _stopped(options: argparse.Namespace) -> str:
+    hint = getattr(COMMANDS[options.command], "STOPPED", "")
+    return f"kuq: stopped{hint}"
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -64,11 +82,15 @@ def _run(options: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Stopped:
+        raise
     except KeyboardInterrupt:
-        print("kuq: stopped", file=sys.stderr)
-        return 130
+        print(_stopped(options), file=sys.stderr)
+        return 128 + signal.SIGINT
     except (kuq.KuqError, OSError) as error:
         return _failed(options, str(error), 2)
+    except MemoryError as error:
+        return _failed(options, f"there is not enough memory for this: {error}", 2)
     except Exception as error:
         hint = "" if options.debug else " (kuq --debug … shows where)"
         return _failed(options, f"internal error: {type(error).__name__}: {error}{hint}", 1)
@@ -78,5 +100,5 @@ def _run(options: argparse.Namespace) -> int:
 def _failed(options: argparse.Namespace, message: str, code: int) -> int:
     if options.debug:
         traceback.print_exc()
-    print(f"kuq: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"kuq: error: {printable(' '.join(message.split()))}", file=sys.stderr)
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +28,11 @@ def add_command(
     )
 
 
+def printable(text: str) -> str:
+    """Text of a file for a terminal: nothing in it moves the cursor or changes its settings."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 class OutputPath:
     """Reads the name of a file to write: a known ending, in a folder that exists."""
 
@@ -49,6 +55,17 @@ def natural_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"an integer >= 0 is needed, got {text!r}")
     return int(text)
+
+
+def positive_number(text: str) -> float:
+    """Reads a finite number > 0, such as seconds."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"a number > 0 is needed, got {text!r}")
+    return number
 
 
 def score(text: str) -> Score:

@@ -60,17 +60,22 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """List, fetch or show."""
     # Only here, so that the other commands start at once.
+    from kuq._replacing import check_target
     from kuq.datasets.catalogue import entry, load, table
     from kuq.datasets.figures import save_figure
     from kuq.datasets.summary import summary
+    from kuq.plot.saving import figure_kind
 
     if options.action == "list":
         print(table())
         return 0
+    path = Path(f"kuq-data-{options.name}.png")
+    if options.action == "show":
+        path = options.out or path
+        check_target(path, figure_kind("kuq data show", path.suffix.lower()))
     data = load(options.name, options.data_dir, options.seed, **dict(options.settings))
     print(summary(data))
     if options.action == "show":
-        path = options.out or Path(f"kuq-data-{options.name}.png")
         save_figure(entry(options.name), data, path)
         print(f"\nfigure: {path}")
     return 0

@@ -8,7 +8,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kuq.cli.arguments import Commands, OutputPath, add_command, natural_number, score
+from kuq.cli.arguments import (
+    Commands,
+    OutputPath,
+    add_command,
+    natural_number,
+    printable,
+    score,
+)
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
@@ -29,8 +36,9 @@ layout:
                   last; loc, nu, alpha, beta without members (deep evidential regression)
   .csv .parquet   a row per input with the columns mean_0, std_0, mean_1, std_1, ..., or
                   sample_0_0, sample_0_1, ... (member, draw), or member_0, member_1, ... (points),
-                  or loc, nu, alpha, beta; or a row per input and member with the columns member,
-                  [sample], mean and std or value, and others that tell the inputs apart
+                  and weight_0, weight_1, ... of members; or loc, nu, alpha, beta; or a row per
+                  input and member with the columns member, [sample], mean and std or value,
+                  [weight], and others that tell the inputs apart
   .nc .zarr       variables with a dimension member (realization, number, ensemble) and, for draws,
                   sample; may be larger than memory
 """
@@ -49,7 +57,10 @@ def add(commands: Commands) -> None:
         help=f"{', '.join(NAMES)}, with parameters after a colon: gaussian:0.5 (default: crps)",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="where to write (default: NAME-uncertainty.*)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="where to write (default: NAME-uncertainty.*); replaces own output only",
     )
     parser.add_argument(
         "--report", type=OutputPath(".html"), metavar="FILE", help="also write a page, .html"
@@ -86,12 +97,16 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Decompose, write, and print a summary."""
-    from kuq.files import Layout, decompose_file  # only here: other commands start at once
+    from kuq._replacing import check_target, write_text  # only here: other commands start at once
+    from kuq.files import Layout, decompose_file
     from kuq.files.roles import Names
+    from kuq.reports.page import PAGE
 
     names = Names(options.loc, options.scale, options.samples, options.points, options.weights)
     event = tuple(part.strip() for part in options.event.split(",") if part.strip())
     layout = Layout(names, options.member, options.sample, event, options.nan)
+    if options.report is not None:
+        check_target(options.report, PAGE, [options.file])  # before anything is computed
     progress = _Progress()
     result = decompose_file(
         options.file,
@@ -103,12 +118,12 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     progress.end()
-    print(_summary(result))
+    print(printable(_summary(result)))
     if options.report is not None:
-        from kuq.files.atomic import write_text
         from kuq.reports.decomposition import decomposition_report
 
-        write_text(options.report, decomposition_report(result))
+        inputs = [result.source, result.out]
+        write_text(options.report, decomposition_report(result), PAGE, inputs)
         print(f"report: {options.report}")
     return 0
 
@@ -120,6 +135,7 @@ def _summary(result: DecomposedFile) -> str:
     lines = [
         f"{result.source.name}: {result.description}",
         f"score: {u.score!r} ({u.units}; {u.method})",
+        *(f"note: {note}" for note in result.notes),
         "",
         summary_table(u),
         "",

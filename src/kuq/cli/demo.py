@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from kuq.cli.arguments import Commands, OutputPath, add_command, natural_number
+from kuq.errors import KuqError
 
 _FIGURE = "kuq-demo.png"
 _FORMATS = (".png", ".pdf", ".svg")
@@ -52,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
     path = Path(_FIGURE) if options.out is None else options.out
     try:
         result.save_figure(path)
-    except OSError as error:
+    except (KuqError, OSError) as error:
         print(f"kuq: error: the figure could not be saved: {error}", file=sys.stderr)
-        return 1
+        return 2
     print(f"figure: {path}")
     return 0

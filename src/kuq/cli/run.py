@@ -6,9 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from kuq.cli.arguments import Commands, add_command, natural_number
+from kuq.cli.arguments import Commands, add_command, natural_number, positive_number
 from kuq.errors import KuqError
 
+#: What is said of a run that was stopped.
+STOPPED = "; the same command goes on from here"
 _EXAMPLES = """\
 examples:
   kuq run experiments/approximation.toml --preset smoke
@@ -45,6 +47,13 @@ def add(commands: Commands) -> None:
         help="run on the Dask cluster of this scheduler, such as tcp://host:8786",
     )
     parser.add_argument(
+        "--worker-timeout",
+        type=positive_number,
+        default=120.0,
+        metavar="SECONDS",
+        help="with --scheduler: stop when there was no worker for so long (default: 120)",
+    )
+    parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="folder of data sets that are not built in"
     )
     parser.add_argument(
@@ -56,9 +65,9 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run, and tell how it ended: 0 all done, 1 cells failed or nothing can be stored."""
+    """Run, and tell how it ended: 0 all done, 1 cells failed or no workers are left."""
     from kuq import bench  # only here, so that the other commands start at once
-    from kuq.bench.store import WriteError
+    from kuq.bench.pools import PoolError
 
     try:
         experiments = [bench.read_experiment(path, options.preset) for path in options.files]
@@ -69,16 +78,14 @@ def run(options: argparse.Namespace) -> int:
             jobs=options.jobs,
             scheduler=options.scheduler,
             data_dir=options.data_dir,
+            worker_timeout=options.worker_timeout,
         )
     except KuqError as error:
-        print(f"kuq: error: {error}", file=sys.stderr)
-        return 1 if isinstance(error, WriteError) else 2
+        print(f"kuq: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1 if isinstance(error, PoolError) else 2
     except OSError as error:
-        print(f"kuq: error: {error}; the same command goes on from here", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("kuq: stopped; the same command goes on from here", file=sys.stderr)
-        return 1
+        print(f"kuq: error: {error}{STOPPED}", file=sys.stderr)
+        return 2
     for key, message in summary.failed.items():
         print(f"\n{key} failed:\n{message.rstrip()}", file=sys.stderr)
     print(

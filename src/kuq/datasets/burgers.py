@@ -13,9 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kuq._numbers import whole_number
 from kuq.datasets.etdrk4 import Modes, Real, advance, resized, to_modes, to_points
 from kuq.datasets.superposed_waves import superposed_waves
-from kuq.datasets.trajectories import initial_states, positive, solve_all, whole_number
+from kuq.datasets.trajectories import initial_states, positive, solve_all
 
 #: Modes are kept down to exp(−_DECAY); with |u|·q·h = COURANT for the largest wave number q and
 #: the step h, the error is below 2e-7 at both viscosities of the data sets.
@@ -53,7 +54,7 @@ def burgers(
     >>> u.shape, bool(abs(u[0, 2]).max() < abs(u[0, 1]).max() < 1)
     ((1, 3, 64), True)
     """
-    points, frames = whole_number("points", points, 4), whole_number("frames", frames, 2)
+    points, frames = whole_number(points, "points", 4), whole_number(frames, "frames", 2)
     viscosity, final_time = positive("viscosity", viscosity), positive("final_time", final_time)
     courant = positive("courant", courant)
     if initial is None:

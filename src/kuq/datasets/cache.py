@@ -10,14 +10,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._file_lock import acquire, release
+from kuq._replacing import replacing, write_text
 from kuq.errors import KuqError
 
 _LOG = logging.getLogger("kuq.datasets")
+#: Bytes that are left alone at the beginning of a file, where its header is, and zeros at once.
+_HEAD, _ZEROS = 4096, 2**24
 Fill: TypeAlias = Callable[[NDArray[Any]], None]
 
 
@@ -62,57 +66,11 @@ def cache_folder() -> Path:
 def lock(path: Path) -> Iterator[None]:
     """Hold ``path``.lock: one process or thread at a time; it ends with the process that has it."""
     with open(path.with_name(path.name + ".lock"), "ab") as file:
-        _acquire(file)
+        acquire(file.fileno())
         try:
             yield
         finally:
-            _release(file)
-
-
-if sys.platform == "win32":
-    import msvcrt
-    import time
-
-    def _acquire(file: BinaryIO) -> None:
-        while True:
-            try:
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            except OSError:
-                time.sleep(0.1)
-            else:
-                return
-
-    def _release(file: BinaryIO) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _acquire(file: BinaryIO) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-    def _release(file: BinaryIO) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``, which takes its place if the block ends well.
-
-    Call it while holding the lock: then what is left of a process that was killed can be removed.
-    """
-    for leftover in path.parent.glob(f".{path.name}.*.part"):
-        leftover.unlink()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+            release(file.fileno())
 
 
 def cached_array(
@@ -135,15 +93,27 @@ def cached_array(
         if not _is_whole(path, facts):
             with replacing(path) as part:
                 array = np.lib.format.open_memmap(part, "w+", dtype, shape)
+                _reserve(part)
                 fill(array)
                 array.flush()
                 del array
                 digest = _sha256(part)
-            note = path.with_suffix(".json")
-            with replacing(note) as part:
-                part.write_text(json.dumps({"settings": json.loads(facts), "sha256": digest}))
+            note = {"settings": json.loads(facts), "sha256": digest}
+            write_text(path.with_suffix(".json"), json.dumps(note))
     stored: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return stored
+
+
+def _reserve(path: Path) -> None:
+    """Take the space of a file that is memory-mapped, where a full disk kills the process."""
+    size = path.stat().st_size
+    with open(path, "rb+") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        file.seek(_HEAD)
+        for start in range(_HEAD, size, _ZEROS):
+            file.write(bytes(min(_ZEROS, size - start)))
 
 
 def _is_whole(path: Path, facts: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,14 +14,18 @@ from typing import Any, Literal, TypeAlias, final
 
 from kuq.datasets import uci
 from kuq.datasets.base import Dataset
-from kuq.datasets.depth import load_depth
+from kuq.datasets.depth import depth_digest, load_depth
 from kuq.datasets.diabetes import load_diabetes
 from kuq.datasets.rollouts import Rollouts, burgers_rollouts, kuramoto_sivashinsky_rollouts
-from kuq.datasets.simulations import load_burgers, load_kuramoto_sivashinsky
+from kuq.datasets.simulations import (
+    burgers_digest,
+    load_burgers,
+    load_kuramoto_sivashinsky,
+)
 from kuq.datasets.synthetic_depth import load_synthetic_depth
 from kuq.datasets.synthetic_temperature import load_synthetic_temperature
-from kuq.datasets.temperature import load_temperature
-from kuq.datasets.uci import load_uci
+from kuq.datasets.temperature import load_temperature, temperature_digest
+from kuq.datasets.uci import load_uci, uci_digest
 from kuq.errors import ParameterError
 
 Task: TypeAlias = Literal["table", "function", "image"]
@@ -33,7 +38,9 @@ class Entry:
 
     ``load(data_dir, seed, **options)`` makes the data; ``task`` says what one row is: a row of a
     table, a function on a grid, or an image. ``size`` is what is stored on disk, in words.
-    ``rollouts`` gives whole trajectories for the figure, where there are such.
+    ``rollouts`` gives whole trajectories for the figure, where there are such;
+    ``digest(data_dir, **options)`` stands for the files that the numbers come from, where there
+    are such and their numbers may differ.
     """
 
     name: str
@@ -45,6 +52,7 @@ class Entry:
     source: str
     synthetic: bool = False
     rollouts: Callable[[], Rollouts] | None = None
+    digest: Callable[..., str] | None = None
 
     @property
     def label(self) -> str:
@@ -72,6 +80,7 @@ ENTRIES: tuple[Entry, ...] = (
             table.size,
             table.licence,
             f"downloaded from {table.origin}",
+            digest=partial(uci_digest, table),
         )
         for table in uci.TABLES
     ),
@@ -104,6 +113,7 @@ ENTRIES: tuple[Entry, ...] = (
         "MIT (kuq)",
         "simulated on first use, or read from PDEBench's files (CC BY 4.0, 8 GB each)",
         rollouts=burgers_rollouts,
+        digest=burgers_digest,
     ),
     Entry(
         "depth",
@@ -113,6 +123,7 @@ ENTRIES: tuple[Entry, ...] = (
         "2.8 GB",
         "terms of their authors",
         "files that you have: the caches of deep evidential regression, or the labelled NYU set",
+        digest=depth_digest,
     ),
     Entry(
         "depth-synthetic",
@@ -132,6 +143,7 @@ ENTRIES: tuple[Entry, ...] = (
         "by use",
         "Copernicus, CC BY 4.0",
         "WeatherBench2, read as it is used",
+        digest=temperature_digest,
     ),
     Entry(
         "temperature-synthetic",
@@ -191,15 +203,29 @@ def load(name: str, data_dir: str | Path | None = None, seed: int = 0, **options
     >>> load("diabetes").train
     Split(x=(358, 10), y=(358,))
     """
-    found = entry(name)
-    known = [
-        parameter.name
-        for parameter in inspect.signature(found.load).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
+    found, known = entry(name), option_types(name)
     for option in options:
         if option not in known:
             raise ParameterError(f"{name} has no option {option!r}; it has {', '.join(known)}")
     folder = None if data_dir is None else Path(data_dir)
     data = found.load(folder, seed, **options)
     return data if data.name == name else replace(data, name=name)
+
+
+def option_types(name: str) -> dict[str, Any]:
+    """The options of a data set by name, with their types and the ranges declared with them."""
+    loader = entry(name).load
+    hints = typing.get_type_hints(
+        loader.func if isinstance(loader, partial) else loader, include_extras=True
+    )
+    return {
+        parameter.name: hints[parameter.name]
+        for parameter in inspect.signature(loader).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def source_digest(name: str, data_dir: Path | None, options: Mapping[str, Any]) -> str:
+    """What stands for the files that ``load`` reads; empty where kuq makes the numbers itself."""
+    found = entry(name)
+    return "" if found.digest is None else found.digest(data_dir, **options)

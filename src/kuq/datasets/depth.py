@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._digest import files_digest
+from kuq._ranges import Count
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.hdf5 import StoredRows, chosen_rows, stored_rows
@@ -50,7 +52,7 @@ def load_depth(
     data_dir: str | os.PathLike[str] | None,
     seed: int = 0,
     *,
-    shape: tuple[int, int] = SHAPE,
+    shape: tuple[Count, Count] = SHAPE,
     apollo_order: str = "bgr",
 ) -> Dataset:
     """NYU Depth v2 and ApolloScape from the files in ``data_dir``, as lazy Dask arrays.
@@ -94,6 +96,16 @@ def load_depth(
             "seed": seed,
         },
     )
+
+
+def depth_digest(data_dir: Path | None, **_: object) -> str:
+    """The digest of all files in the folder that ``load_depth`` may read."""
+    folder = data_folder(data_dir)
+    names = (TRAIN, TEST, LABELED, APOLLO)
+    paths = [folder / name for name in names if (folder / name).is_file()] if folder else []
+    if folder is None or not paths:
+        raise DataError(f"there is none of {', '.join(names)}: {_HOW}")
+    return files_digest(paths, folder)
 
 
 def _cache_parts(folder: Path, seed: int, shape: tuple[int, int]) -> tuple[Split, Split, Split]:

@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._digest import folder_digest
 from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.weather import (
     CHANNELS,
@@ -83,6 +84,12 @@ class ERA5:
         variables = _open(place)
         _check_variables(variables, place)
         return cls(place, variables, variables["time"].values.astype("datetime64[ns]"))
+
+    @classmethod
+    def digest(cls, data_dir: str | os.PathLike[str] | None, store: str | None) -> str:
+        """The digest of the files of a store on disk; an address stands for itself."""
+        place = _find(data_dir, store)
+        return "" if "://" in place else folder_digest(Path(place))
 
     def grid(self, region: Region, stride: int) -> Grid:
         """Where ``region`` lies in the store, with every ``stride``-th point."""

@@ -14,6 +14,7 @@ from kuq.datasets.catalogue import Entry
 from kuq.datasets.image_figures import draw_images
 from kuq.datasets.rollouts import Rollouts
 from kuq.datasets.summary import some_rows, title
+from kuq.plot.saving import save_figure as save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ def save_figure(entry: Entry, data: Dataset, path: Path) -> None:
         _draw_functions(figure, data, None if entry.rollouts is None else entry.rollouts())
     else:
         draw_images(figure, data)
-    figure.savefig(path)
+    save(figure, path, "kuq data show")
 
 
 def _draw_table(figure: Figure, data: Dataset) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kuq._numbers import whole_number
 from kuq.datasets.etdrk4 import Modes, Real, advance, resized, to_modes, to_points
-from kuq.datasets.trajectories import initial_states, positive, solve_all, whole_number
+from kuq.datasets.trajectories import initial_states, positive, solve_all
 
 #: With this step the error over an interval of 2 on the attractor, where u has a deviation of 1.3,
 #: is 2e-6 in the mean square and 2e-5 at worst.
@@ -54,12 +55,12 @@ def kuramoto_sivashinsky(
     >>> u.shape, bool(abs(u[:, 2].mean(-1) - u[:, 0].mean(-1)).max() < 1e-14)
     ((2, 3, 64), True)
     """
-    points, frames = whole_number("points", points, 4), whole_number("frames", frames, 1)
+    points, frames = whole_number(points, "points", 4), whole_number(frames, "frames", 1)
     length, interval = positive("length", length), positive("interval", interval)
     step = positive("step", step)
     if initial is None:
-        rng = np.random.default_rng(whole_number("seed", seed, 0))
-        states = rng.uniform(-1.0, 1.0, (whole_number("n", n, 1), points))
+        rng = np.random.default_rng(whole_number(seed, "seed", 0))
+        states = rng.uniform(-1.0, 1.0, (whole_number(n, "n", 1), points))
     else:
         states = initial_states(initial, points)
     count = math.ceil(interval / step * (1 - 1e-12))

@@ -8,10 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
+from kuq._numbers import whole_number
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.etdrk4 import Real
 from kuq.datasets.tables import Rows, Scaling, split_rows, standardised_units
-from kuq.datasets.trajectories import whole_number
 from kuq.errors import ParameterError
 
 
@@ -24,7 +24,7 @@ class Pairs:
     frames: int
 
     def __post_init__(self) -> None:
-        whole_number("pairs", self.count, 1)
+        whole_number(self.count, "pairs", 1)
         if self.count > self.frames - 2:
             raise ParameterError(
                 f"trajectories of {self.frames} frames have {max(0, self.frames - 2)} pairs at "

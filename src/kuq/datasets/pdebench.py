@@ -8,9 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
+from kuq._numbers import whole_number
 from kuq.datasets.cache import DataError, data_folder
 from kuq.datasets.etdrk4 import Real
-from kuq.datasets.trajectories import positive, whole_number
+from kuq.datasets.trajectories import positive
 
 SOURCE = "PDEBench (Takamoto et al., 2022), doi:10.18419/darus-2986"
 LICENCE = "CC BY 4.0"
@@ -54,7 +55,7 @@ class Reading:
 
     def of(self, path: Path, viscosity: float, trajectories: int) -> Real:
         """The first trajectories (n, frames, points), as float64."""
-        whole_number("points", self.points, 4)
+        whole_number(self.points, "points", 4)
         positive("viscosity", viscosity)
         try:
             import h5py

@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from kuq import __version__
+from kuq._digest import files_digest
+from kuq._numbers import whole_number
+from kuq._ranges import Count, Positive, Seed, Within
 from kuq.datasets import pdebench
 from kuq.datasets.base import Dataset
 from kuq.datasets.burgers import burgers
@@ -21,7 +24,7 @@ from kuq.datasets.pairs import Pairs, pair_dataset
 from kuq.datasets.progress import progress
 from kuq.datasets.superposed_waves import superposed_waves
 from kuq.datasets.tables import split_rows
-from kuq.datasets.trajectories import positive, whole_number
+from kuq.datasets.trajectories import positive
 from kuq.errors import ParameterError
 
 #: From initial states to their trajectories.
@@ -45,14 +48,14 @@ def load_kuramoto_sivashinsky(
     data_dir: Path | None,
     seed: int,
     *,
-    trajectories: int = 1000,
-    points: int = POINTS,
-    frames: int = 50,
-    interval: float = 2.0,
-    length: float = 64.0,
-    shifted_length: float = 80.0,
-    pairs: int = 10,
-    simulation_seed: int = 0,
+    trajectories: Count = 1000,
+    points: Count = POINTS,
+    frames: Annotated[int, Within(least=3)] = 50,
+    interval: Positive = 2.0,
+    length: Positive = 64.0,
+    shifted_length: Positive = 80.0,
+    pairs: Count = 10,
+    simulation_seed: Seed = 0,
     standardise: bool = False,
 ) -> Dataset:
     """Kuramoto-Sivashinsky on [0, 64), its twin on [0, 80): states and their next increments.
@@ -61,7 +64,7 @@ def load_kuramoto_sivashinsky(
     ``simulation_seed`` starts; they are simulated on first use and cached. The twin has as
     many trajectories as the test split. The paper has ``trajectories=10_000``.
     """
-    how = Pairs(pairs, whole_number("frames", frames, 3))
+    how = Pairs(pairs, whole_number(frames, "frames", 3))
     positive("interval", interval)
     settings = {"frames": frames, "interval": interval, "points": points}
 
@@ -98,14 +101,14 @@ def load_burgers(
     data_dir: Path | None,
     seed: int,
     *,
-    trajectories: int = 1000,
-    points: int = POINTS,
-    frames: int = 41,
-    final_time: float = 2.0,
-    viscosity: float = 0.1,
-    shifted_viscosity: float = 0.01,
-    pairs: int = 10,
-    simulation_seed: int = 0,
+    trajectories: Count = 1000,
+    points: Count = POINTS,
+    frames: Annotated[int, Within(least=3)] = 41,
+    final_time: Positive = 2.0,
+    viscosity: Positive = 0.1,
+    shifted_viscosity: Positive = 0.01,
+    pairs: Count = 10,
+    simulation_seed: Seed = 0,
     standardise: bool = False,
 ) -> Dataset:
     """Burgers' equation with viscosity 0.1, its twin with 0.01: states and their next increments.
@@ -115,10 +118,10 @@ def load_burgers(
     ``seed`` chooses splits and pairs of one fixed set of them. The twin has as many trajectories
     as the test split.
     """
-    how = Pairs(pairs, whole_number("frames", frames, 3))
+    how = Pairs(pairs, whole_number(frames, "frames", 3))
     positive("final_time", final_time)
     settings = {"frames": frames, "final_time": final_time, "points": points}
-    tests = len(split_rows(whole_number("trajectories", trajectories, 1), seed)[2])
+    tests = len(split_rows(whole_number(trajectories, "trajectories", 1), seed)[2])
     provenance = {
         "equation": "∂ₜu + ∂ₓ(u²/2) = (ν/π)∂ₓₓu, periodic on [0, 1), from superposed sinusoids",
         "trajectories": trajectories,
@@ -159,9 +162,21 @@ def load_burgers(
     )
 
 
+def burgers_digest(
+    data_dir: Path | None,
+    *,
+    viscosity: Positive = 0.1,
+    shifted_viscosity: Positive = 0.01,
+    **_: object,
+) -> str:
+    """The digest of PDEBench's files, empty where Burgers' equation is simulated."""
+    files = pdebench.find(data_dir, (viscosity, shifted_viscosity))
+    return "" if files is None else files_digest(files, files[0].parent)
+
+
 def _check(points: int, simulation_seed: int) -> None:
-    whole_number("simulation_seed", simulation_seed, 0)
-    if POINTS % whole_number("points", points, 4):
+    whole_number(simulation_seed, "simulation_seed", 0)
+    if POINTS % whole_number(points, "points", 4):
         raise ParameterError(f"points must divide {POINTS}, got {points}")
 
 

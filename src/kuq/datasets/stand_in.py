@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._numbers import as_whole_number
+from kuq._ranges import Within
 from kuq.datasets.base import Split
 from kuq.datasets.cache import cached_array
 from kuq.datasets.progress import progress
@@ -17,6 +19,8 @@ from kuq.errors import ParameterError
 Rows: TypeAlias = range
 #: From numbers of rows to their inputs with the target as one more channel.
 Make: TypeAlias = Callable[[Rows], NDArray[np.float32]]
+#: Height and width that are large enough to show something.
+Side: TypeAlias = Annotated[int, Within(least=8)]
 
 #: To be raised when the numbers of a stand-in change, so that no old ones are read.
 _VERSION = 1
@@ -47,7 +51,7 @@ def made_once(
 
 def check_sizes(sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
     """Four numbers of rows, and pictures that are large enough to show something."""
-    whole = all(isinstance(number, int) for number in (*sizes, *shape))
+    whole = all(as_whole_number(number) is not None for number in (*sizes, *shape))
     if not whole or len(sizes) != 4 or min(sizes) < 1 or len(shape) != 2 or min(shape) < 8:
         raise ParameterError(
             "sizes must be the rows of training, validation, test and shifted data, each at least "

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from kuq._numbers import whole_number
 from kuq.datasets.etdrk4 import Real
-from kuq.datasets.trajectories import whole_number
 
 #: The settings of PDEBench's generator for Burgers' equation.
 WAVES, HIGHEST = 2, 4
@@ -27,8 +27,8 @@ def superposed_waves(n: int, points: int, seed: int = 0) -> Real:
     >>> superposed_waves(3, 256).shape
     (3, 256)
     """
-    n, points = whole_number("n", n, 1), whole_number("points", points, 4)
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    n, points = whole_number(n, "n", 1), whole_number(points, "points", 4)
+    rng = np.random.default_rng(whole_number(seed, "seed", 0))
     x = np.arange(points) / points
     return np.stack([_state(x, rng) for _ in range(n)])
 

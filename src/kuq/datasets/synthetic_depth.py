@@ -16,11 +16,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from kuq._ranges import Count
 from kuq.datasets.base import Dataset
 from kuq.datasets.render import render
 from kuq.datasets.rooms import room
 from kuq.datasets.scene import Pixels, Scene
-from kuq.datasets.stand_in import Rows, check_sizes, made_once
+from kuq.datasets.stand_in import Rows, Side, check_sizes, made_once
 from kuq.datasets.streets import street
 
 Maker: TypeAlias = Callable[[np.random.Generator], Scene]
@@ -37,8 +38,8 @@ def load_synthetic_depth(
     data_dir: Path | None = None,
     seed: int = 0,
     *,
-    sizes: tuple[int, int, int, int] = SIZES,
-    shape: tuple[int, int] = SHAPE,
+    sizes: tuple[Count, Count, Count, Count] = SIZES,
+    shape: tuple[Side, Side] = SHAPE,
 ) -> Dataset:
     """Rendered rooms (training, validation, test) and rendered streets (shifted).
 

@@ -31,9 +31,10 @@ from typing import Any
 
 import numpy as np
 
+from kuq._ranges import Count
 from kuq.datasets.base import Dataset
 from kuq.datasets.geography import Geography, geography
-from kuq.datasets.stand_in import Rows, check_sizes, made_once
+from kuq.datasets.stand_in import Rows, Side, check_sizes, made_once
 from kuq.datasets.synthetic_weather import Climate, simulated
 from kuq.datasets.weather import (
     CHANNELS,
@@ -70,8 +71,8 @@ def load_synthetic_temperature(
     data_dir: Path | None = None,
     seed: int = 0,
     *,
-    sizes: tuple[int, int, int, int] = SIZES,
-    shape: tuple[int, int] = SHAPE,
+    sizes: tuple[Count, Count, Count, Count] = SIZES,
+    shape: tuple[Side, Side] = SHAPE,
     target: str = "change",
     statics: str = "own",
 ) -> Dataset:

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._numbers import whole_number
 from kuq.datasets.base import Dataset, Split
-from kuq.datasets.trajectories import whole_number
 from kuq.errors import InsufficientDataError
 
 Real: TypeAlias = NDArray[np.float64]
@@ -25,7 +25,7 @@ def split_rows(count: int, seed: int) -> tuple[Rows, Rows, Rows]:
     >>> [len(rows) for rows in split_rows(308, seed=0)]
     [249, 28, 31]
     """
-    order = np.random.default_rng(whole_number("seed", seed, 0)).permutation(count)
+    order = np.random.default_rng(whole_number(seed, "seed", 0)).permutation(count)
     test = round(_SHARE * count)
     validation = round(_SHARE * (count - test))
     if min(test, validation) < 1:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kuq._ranges import Count
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.era5 import ERA5, Grid, Inputs, Targets
 from kuq.datasets.lazy_rows import lazy_rows
@@ -33,7 +34,7 @@ def load_temperature(
     seed: int = 0,
     *,
     store: str | None = None,
-    stride: int = 1,
+    stride: Count = 1,
     train_years: Years = (2011, 2018),
     validation_years: Years = (2019, 2020),
     test_years: Years = (2022, 2022),
@@ -91,6 +92,13 @@ def load_temperature(
             "seed": seed,
         },
     )
+
+
+def temperature_digest(
+    data_dir: str | os.PathLike[str] | None, *, store: str | None = None, **_: object
+) -> str:
+    """The digest of the store that ``load_temperature`` reads, empty for an address."""
+    return ERA5.digest(data_dir, store)
 
 
 def _triples(era5: ERA5, name: str, first: int, last: int) -> NDArray[np.int64]:

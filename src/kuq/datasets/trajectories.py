@@ -19,13 +19,6 @@ Solve: TypeAlias = Callable[[Real], Iterator[Real]]
 Rows: TypeAlias = slice | NDArray[np.intp]
 
 
-def whole_number(name: str, value: int, least: int) -> int:
-    """Check an integer argument."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(f"{name} must be an integer of at least {least}, got {value!r}")
-    return int(value)
-
-
 def positive(name: str, value: float) -> float:
     """Check a finite positive argument."""
     if not (math.isfinite(value) and value > 0):

@@ -14,9 +14,10 @@ from typing import final
 
 import numpy as np
 
+from kuq._replacing import replacing
 from kuq.datasets import table_files
 from kuq.datasets.base import Dataset
-from kuq.datasets.cache import DataError, cache_folder, data_folder, lock, replacing
+from kuq.datasets.cache import DataError, cache_folder, data_folder, lock
 from kuq.datasets.downloads import File, OpenML, Source
 from kuq.datasets.tables import Real, table_dataset
 
@@ -183,6 +184,14 @@ def load_uci(
     return table_dataset(table.name, x, y, seed, table.units, facts, standardise)
 
 
+def uci_digest(table: Table, data_dir: Path | None, *, verify: bool = True, **_: object) -> str:
+    """The digest of the numbers that ``load_uci`` takes; those of a download are known before."""
+    folder = data_folder(data_dir)
+    if _own_file(table, folder) is None and not _cached(table).is_file():
+        return table.sha256
+    return _sha256(table, _find(table, data_dir, verify)[1])
+
+
 def canonical(table: Table, numbers: Real) -> Real:
     """The rows rounded to the decimals that all copies share, in lexicographic order."""
     rounded = numbers + 0.0  # no negative zeros
@@ -198,8 +207,7 @@ def verified(table: Table, numbers: Real) -> str:
         raise DataError(
             f"{table.name} has {expected[0]} rows of {expected[1]} columns, got {numbers.shape}"
         )
-    content = np.ascontiguousarray(canonical(table, numbers), "<f8").tobytes()
-    if hashlib.sha256(content).hexdigest() == table.sha256:
+    if _sha256(table, numbers) == table.sha256:
         return "SHA-256 of the numbers"
     if table.summary is not None and table.decimals is not None:
         found = numbers.mean(axis=0), numbers.std(axis=0)
@@ -209,17 +217,33 @@ def verified(table: Table, numbers: Real) -> str:
     raise DataError(f"the numbers are not those of {table.name}: their SHA-256 differs")
 
 
+def _sha256(table: Table, numbers: Real) -> str:
+    content = np.ascontiguousarray(canonical(table, numbers), "<f8")
+    return hashlib.sha256(content.tobytes()).hexdigest()
+
+
 def _find(table: Table, data_dir: Path | None, verify: bool) -> tuple[str, Real]:
     """Name of the place, and the numbers."""
     folder = data_folder(data_dir)
-    if folder is not None:
-        for path in (folder / f"{table.name}.csv.gz", folder / "uci" / f"{table.name}.csv.gz"):
-            if path.is_file():
-                numbers = table_files.read(path)
-                if verify:
-                    _check_own(table, numbers, path)
-                return path.name, numbers
-    return _from_cache(table, folder)
+    path = _own_file(table, folder)
+    if path is None:
+        return _from_cache(table, folder)
+    numbers = table_files.read(path)
+    if verify:
+        _check_own(table, numbers, path)
+    return path.name, numbers
+
+
+def _own_file(table: Table, folder: Path | None) -> Path | None:
+    """The table in the user's folder."""
+    if folder is None:
+        return None
+    names = (folder / f"{table.name}.csv.gz", folder / "uci" / f"{table.name}.csv.gz")
+    return next((path for path in names if path.is_file()), None)
+
+
+def _cached(table: Table) -> Path:
+    return cache_folder() / "uci" / f"{table.name}.csv.gz"
 
 
 def _check_own(table: Table, numbers: Real, path: Path) -> None:
@@ -232,7 +256,7 @@ def _check_own(table: Table, numbers: Real, path: Path) -> None:
 
 
 def _from_cache(table: Table, folder: Path | None) -> tuple[str, Real]:
-    path = cache_folder() / "uci" / f"{table.name}.csv.gz"
+    path = _cached(table)
     path.parent.mkdir(exist_ok=True)
     with lock(path):
         if path.is_file():
@@ -240,7 +264,7 @@ def _from_cache(table: Table, folder: Path | None) -> tuple[str, Real]:
                 numbers = table_files.read(path)
                 verified(table, numbers)
             except DataError:
-                path.unlink()  # it is downloaded again
+                pass  # it is downloaded again
             else:
                 return path.name, numbers
         where, numbers = _downloaded(table, path, folder)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from kuq._array import Array, detach, namespace, safe_sqrt
+from kuq._array import Array, detach, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,12 @@ class Atoms(ABC):
             object.__setattr__(new, name, change(getattr(self, name), 1 + more))
         new.__post_init__()
         return new
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
+        """Several stacks as one; ``join`` puts arrays behind each other."""
+        arrays = {name: join([getattr(part, name) for part in parts]) for name in cls.extra}
+        return dataclasses.replace(parts[0], **arrays)
 
     @property
     def size(self) -> int:
@@ -175,13 +181,24 @@ class Products(Atoms):
     heaviest: float = math.inf
     extra: ClassVar[dict[str, int]] = {"loc": 1, "scale": 1, "weights": 1}
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
+        whole = super().joined(parts, join)
+        return dataclasses.replace(whole, heaviest=min(part.heaviest for part in parts))
+
     def mean(self) -> Array:
-        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+        offset = self._offset()
+        return self.loc[..., 0] + namespace(offset).sum(self.weights * offset, axis=-1)
 
     def variance(self) -> Array:
         xp = namespace(self.loc)
-        gap = self.loc - self.mean()[..., None]
+        offset = self._offset()
+        gap = offset - xp.sum(self.weights * offset, axis=-1, keepdims=True)
         return xp.sum(self.weights * (self.scale * self.scale + gap * gap), axis=-1)
+
+    def _offset(self) -> Array:
+        """From the first component: an offset of all costs no digits."""
+        return self.loc - self.loc[..., :1]
 
     def scaled(self, factor: Callable[[Array, int], Array]) -> Products:
         return dataclasses.replace(self, loc=factor(self.loc, 2), scale=factor(self.scale, 2))
@@ -214,8 +231,10 @@ def spread(atoms: Atoms) -> Array:
     xp = namespace(atoms.reference)
     if not isinstance(atoms, Products) or atoms.heaviest > 5:
         return xp.sum(atoms.variance(), axis=-1)
-    root = xp.sum(atoms.weights * safe_sqrt(atoms.scale), axis=-1)
-    return xp.sum(root**4, axis=-1)
+    spread_out = atoms.scale > 0
+    logarithms = xp.log(xp.where(spread_out, atoms.scale, xp.ones_like(atoms.scale)))
+    bulk = xp.exp(2 * xp.sum(atoms.weights * logarithms, axis=-1))
+    return xp.sum(xp.where(xp.any(spread_out, axis=-1), bulk, xp.zeros_like(bulk)), axis=-1)
 
 
 def mean_difference(p: Atoms, q: Atoms) -> Array:

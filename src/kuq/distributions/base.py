@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kuq._array import Array, from_numpy, namespace
+from kuq._array import Array, follows, from_numpy, namespace, to_jax
+from kuq._numbers import shown, whole_number
 from kuq.distributions.laws import Law
 from kuq.errors import ParameterError, ShapeError
 
@@ -45,6 +47,14 @@ class Prediction(ABC):
         """The variance of every coordinate, of shape batch + event; inf where there is none."""
 
     @abstractmethod
+    def in_jax(self) -> Self:
+        """The same prediction, made of NumPy arrays, in arrays of JAX."""
+
+    def beside(self, arrays: Iterable[Any]) -> Self:
+        """The same prediction in the library that arrays of NumPy take beside these."""
+        return self.in_jax() if follows(self.reference, arrays) else self
+
+    @abstractmethod
     def _describe(self) -> str:
         """The name and the sizes that the summary shows."""
 
@@ -78,6 +88,19 @@ class Parametric(Prediction):
         stop = len(shape) - self.axes_after_event
         return tuple(shape[stop - self.event_ndim : stop])
 
+    def mapped(self, change: Callable[[Array], Array]) -> Self:
+        """The same kind of prediction with changed arrays."""
+        part = copy.copy(self)
+        for name in self.parameters:
+            array = getattr(self, name)
+            setattr(part, name, None if array is None else change(array))
+        return part
+
+    def in_jax(self) -> Self:
+        moved = self.mapped(to_jax)
+        moved.dtype = to_jax(np.zeros((), self.dtype)).dtype
+        return moved
+
     def _describe(self) -> str:
         sizes = f"batch={self.batch_shape}{self._sizes()}, event={self.event_shape}"
         return f"{type(self).__name__}({sizes})"
@@ -97,13 +120,49 @@ class Distribution(Parametric):
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         """Independent draws of shape (batch…, draws, event…)."""
 
+    #: What to do where the log score meets a law of this class without a density.
+    without_density: ClassVar[str] = (
+        "give the class a method log_density(self, x) that returns log p(x) of shape (…, batch…) "
+        "for outcomes x of shape (…, batch…, event…), or use a kernel score such as CRPS()"
+    )
+
+    def log_density(self, x: Array) -> Array:
+        """log p(x), (…, batch…), at outcomes x of shape (…, batch…, event…) with any axes before.
+
+        The log score needs it. It is +inf where a point mass is hit, −inf where p(x) is zero.
+        """
+        raise self._density_error()
+
+    def require_density(self) -> None:
+        if type(self).log_density is Distribution.log_density:
+            raise self._density_error()
+
+    def _density_error(self) -> ParameterError:
+        name = type(self).__name__
+        return ParameterError(
+            f"LogScore needs a density, and {name} has none; {self.without_density}"
+        )
+
+    def differential_entropy(self) -> Array | None:
+        """−E log p(X) in closed form, (batch…), for laws whose canonical form does not tell it."""
+        return None
+
     def member(self, index: int) -> Self:
         """The law at one place of the first batch axis."""
-        part = copy.copy(self)
-        for name in self.parameters:
-            array = getattr(self, name)
-            setattr(part, name, None if array is None else array[index, ...])
-        return part
+        return self.mapped(lambda array: array[index, ...])
+
+    def taken(self, index: Array) -> Self:
+        """The laws at some places of the first batch axis."""
+        return self.mapped(lambda array: namespace(array).take(array, index, axis=0))
+
+    @classmethod
+    def stacked(cls, laws: Sequence[Self]) -> Self:
+        """Laws of one kind and shape along a new first batch axis."""
+        whole = copy.copy(laws[0])
+        for name in whole.parameters:
+            arrays = [getattr(law, name) for law in laws]
+            setattr(whole, name, None if arrays[0] is None else namespace(*arrays).stack(arrays))
+        return whole
 
     @property
     def parameter_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
@@ -121,19 +180,18 @@ class Distribution(Parametric):
         return namespace(x).expand_dims(x, axis=x.ndim - self.event_ndim)
 
 
-def split_event(shape: tuple[int, ...], event_ndim: int, name: str) -> tuple[int, ...]:
-    """Check ``event_ndim`` against a shape and return the event shape."""
-    if isinstance(event_ndim, bool) or not isinstance(event_ndim, int) or event_ndim < 0:
-        raise ParameterError(f"event_ndim must be an integer ≥ 0, got {event_ndim!r}")
+def checked_event_ndim(shape: tuple[int, ...], event_ndim: int, name: str) -> int:
+    """``event_ndim`` as an int, if it fits a shape (batch…, event…)."""
+    event_ndim = whole_number(event_ndim, "event_ndim", 0)
     if event_ndim > len(shape):
         raise ShapeError(
-            f"{name} has event_ndim={event_ndim}, but its parameters have shape {shape}; "
+            f"{name} has event_ndim={shown(event_ndim)}, but its parameters have shape {shape}; "
             "lower event_ndim or add axes"
         )
     event = shape[len(shape) - event_ndim :]
     if math.prod(event) == 0:
         raise ShapeError(f"the event of {name} must not be empty, got event shape {event}")
-    return event
+    return event_ndim
 
 
 def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:

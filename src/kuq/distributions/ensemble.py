@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, final
 
-from kuq._array import Array, adopt, constants, namespace, require, require_finite
+import numpy as np
+
+from kuq._array import (
+    Array,
+    adopt,
+    any_true,
+    constants,
+    follows,
+    index_array,
+    is_traced,
+    moved_axis,
+    namespace,
+    require,
+    require_finite,
+    safe_sqrt,
+)
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.laws import Law, Stack
+from kuq.distributions.strays import heaviest, strays
 from kuq.errors import ParameterError, ShapeError
 
 
@@ -26,6 +43,8 @@ class Ensemble(Prediction):
     """
 
     def __init__(self, members: Distribution | Sequence[Distribution], weights: Any = None) -> None:
+        if weights is not None:
+            members = _beside(members, weights)
         if isinstance(members, Distribution):
             if not members.batch_shape:
                 raise ShapeError(
@@ -50,6 +69,9 @@ class Ensemble(Prediction):
         self._first = first
         self.weights = None if weights is None else self._normalised(weights)
 
+    def in_jax(self) -> Ensemble:
+        return Ensemble(_in_jax(self.members), self.weights)
+
     def _check_list(self) -> Distribution:
         assert isinstance(self.members, tuple)
         if not self.members:
@@ -60,6 +82,8 @@ class Ensemble(Prediction):
                     f"every member must be a distribution, got {type(member).__name__}; "
                     "wrap arrays in Normal, Samples or Point first"
                 )
+        references = [member.reference for member in self.members]
+        self.members = tuple(member.beside(references) for member in self.members)
         first = self.members[0]
         for position, member in enumerate(self.members):
             if (member.batch_shape, member.event_shape) != (first.batch_shape, first.event_shape):
@@ -105,14 +129,76 @@ class Ensemble(Prediction):
     def _stacked(self) -> bool:
         return isinstance(self.members, Distribution)
 
+    def counting(self) -> Ensemble:
+        """The members that count: those of weight zero change nothing.
+
+        They are left out where nobody can ask for a derivative by their weight. Elsewhere only
+        strays among them are: left out, or where weights cannot be read replaced by another.
+        """
+        if self.weights is None or any_true(self.weights == 0) is False:
+            return self
+        if is_traced(self.weights):
+            return self._with_stand_ins()
+        out = self.weights == 0
+        if getattr(self.weights, "requires_grad", False):
+            out = self._strays()
+        kept = [m for m in range(self.member_count) if not bool(out[m])]
+        return self if len(kept) == self.member_count else self._only(kept)
+
+    def positions_that_count(self) -> list[int]:
+        """The positions of members with weight."""
+        if self.weights is None or any_true(self.weights == 0) is not True:
+            return list(range(self.member_count))
+        return [m for m in range(self.member_count) if not bool(self.weights[m] == 0)]
+
+    def _only(self, kept: list[int]) -> Ensemble:
+        xp = namespace(self.reference)
+        index = index_array(np.asarray(kept), self.reference)
+        if isinstance(self.members, Distribution):
+            members: Any = self.members.taken(index)
+            first = members
+        else:
+            members = tuple(self.members[m] for m in kept)
+            first = members[0]
+        part = copy.copy(self)
+        part.members, part._first, part.member_count = members, first, len(kept)
+        part.weights = xp.take(self.weights, index, axis=0)
+        return part
+
+    def _strays(self) -> Array:
+        """Members of weight zero that are out of proportion to the others anywhere, (M,)."""
+        xp = namespace(self.reference)
+        mean = moved_axis(self.member_means(), 0, -1)
+        deviation = safe_sqrt(moved_axis(self._stack_members("variance"), 0, -1))
+        away = strays(xp.broadcast_to(self.weights, mean.shape), mean, deviation)
+        return xp.any(xp.reshape(away, (-1, self.member_count)), axis=0)
+
+    def _with_stand_ins(self) -> Ensemble:
+        """Strays replaced by the member with the largest weight, if they are of its kind."""
+        members = self.members
+        if not isinstance(members, Distribution):
+            if len({(type(m), m.parameter_shapes) for m in members}) > 1:
+                return self
+            members = Distribution.stacked(members)
+        away, best = self._strays(), heaviest(self.weights, self.weights)
+        xp = namespace(self.reference)
+
+        def replaced(array: Array) -> Array:
+            chosen = xp.take(array, best, axis=0)
+            return xp.where(away[(..., *(None,) * (array.ndim - 1))], chosen, array)
+
+        return Ensemble(members.mapped(replaced), self.weights)
+
     def mean(self) -> Array:
-        return self._average(self.member_means())
+        members = self.counting()
+        return members._average(members.member_means())
 
     def variance(self) -> Array:
-        means = self.member_means()
-        gap = means - self._average(means)
-        gap = gap - self._average(gap)  # what the first pass rounded off
-        return self._average(self._stack_members("variance") + gap * gap)
+        members = self.counting()
+        means = members.member_means()
+        gap = means - members._average(means)
+        gap = gap - members._average(gap)  # what the first pass rounded off
+        return members._average(members._stack_members("variance") + gap * gap)
 
     def _stack_members(self, moment: str) -> Array:
         if isinstance(self.members, Distribution):
@@ -162,3 +248,16 @@ class Ensemble(Prediction):
         shown = [repr(m) for m in self.members]
         kinds = [f"{len(list(run))} × {text}" for text, run in groupby(shown)]
         return f"Ensemble of {' + '.join(kinds)}"
+
+
+def _in_jax(members: Distribution | Sequence[Distribution]) -> Distribution | list[Distribution]:
+    if isinstance(members, Distribution):
+        return members.in_jax()
+    return [member.in_jax() for member in members]
+
+
+def _beside(members: Any, weights: Any) -> Any:
+    """Members in the library that they take beside weights."""
+    listed = members if isinstance(members, (list, tuple)) else [members]
+    known = listed and all(isinstance(member, Distribution) for member in listed)
+    return _in_jax(members) if known and follows(listed[0].reference, [weights]) else members

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
-from kuq.distributions.base import Parametric, event_to_atom, split_event
+from kuq.distributions.base import Parametric, checked_event_ndim, event_to_atom
 from kuq.distributions.student_t import StudentT
 
 
@@ -27,8 +27,9 @@ class NormalInverseGamma(Parametric):
     def __init__(self, loc: Any, nu: Any, alpha: Any, beta: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, nu=nu, alpha=alpha, beta=beta)
         self.loc, self.nu, self.alpha, self.beta = broadcast(**arrays)
-        split_event(tuple(self.loc.shape), event_ndim, "NormalInverseGamma")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(
+            tuple(self.loc.shape), event_ndim, "NormalInverseGamma"
+        )
         require_finite(**arrays)
         for name in ("nu", "alpha", "beta"):
             require(arrays[name] > 0, f"{name} of NormalInverseGamma", "positive", arrays[name])

@@ -34,6 +34,9 @@ _REACH = 1.27  # the last node: φ ≈ -_REACH·K²
 _RANGE = 0.85  # share of the exponent range that the squares of the factors may use
 _NORMAL_DF = 1e20  # from here on the law is a normal in every digit; also takes df = inf
 
+#: The heaviest tail that is accounted for where df cannot be read.
+TRACED_DF = 0.3
+
 
 def node_count(rtol: float) -> int:
     """The number of nodes for a relative error of about ``rtol``, whatever df ≥ 0.3."""
@@ -90,6 +93,12 @@ def scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
     largest = _RANGE * math.log(float(xp.finfo(df.dtype).max))
     factors = xp.exp(0.5 * xp.clip(log_v, max=largest))
     return weights / xp.sum(weights, axis=-1, keepdims=True), factors
+
+
+def base_scale(df: Array, scale: Array) -> Array:
+    """The scale of a Student-t law from those of the components that it was given here."""
+    log_v = _grid(df, scale.shape[-1])[1]
+    return scale[..., 0] * namespace(df).exp(-0.5 * log_v[..., 0])
 
 
 def log_scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:

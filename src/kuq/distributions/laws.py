@@ -19,8 +19,8 @@ class Law:
     """Weighted atoms: weights (lead…, A), or None for a single atom or equal weights.
 
     ``drawn`` marks a law that stands for the distribution its atoms were drawn from, so that
-    unbiased statistics correct for their number. ``tail`` (lead…) is the order from which on
-    moments do not exist, None if all do.
+    unbiased statistics correct for their number. ``tail`` (lead…, d) is for every coordinate the
+    order from which on moments do not exist, the df of a Student-t law; None if all do.
     """
 
     atoms: Atoms
@@ -76,7 +76,9 @@ class Law:
         weights = self.weights
         if weights is not None:
             weights = xp.reshape(weights, (*shape, weights.shape[-1]))
-        tail = None if self.tail is None else xp.reshape(self.tail, shape)
+        tail = self.tail
+        if tail is not None:
+            tail = xp.reshape(tail, (*shape, tail.shape[-1]))
         return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
 
     def flatten_batch(self, members: bool) -> Law:
@@ -95,15 +97,15 @@ class Law:
         def join(arrays: list[Array]) -> Array:
             return xp.concat(arrays, axis=0)
 
-        first = laws[0]
-        names = list(first.atoms.extra)
-        atoms = dataclasses.replace(
-            first.atoms, **{n: join([getattr(law.atoms, n) for law in laws]) for n in names}
-        )
         weighted = any(law.weights is not None for law in laws)
-        weights = join([law.full_weights() for law in laws]) if weighted else None
-        tail = None if first.tail is None else join([law.tail for law in laws])
-        return dataclasses.replace(first, atoms=atoms, weights=weights, tail=tail)
+        heavy = any(law.tail is not None for law in laws)
+        return dataclasses.replace(
+            laws[0],
+            atoms=laws[0].atoms.joined([law.atoms for law in laws], join),
+            weights=join([law.full_weights() for law in laws]) if weighted else None,
+            method=worst_method(*(law.method for law in laws)),
+            tail=join([law.full_tail() for law in laws]) if heavy else None,
+        )
 
     def kind(self) -> tuple[object, ...]:
         """What has to agree for laws to become one."""
@@ -118,6 +120,13 @@ class Law:
         """Weights of the full shape (lead…, A)."""
         xp = namespace(self.atoms.reference)
         return xp.broadcast_to(self.atom_weights(), self.atoms.lead)
+
+    def full_tail(self) -> Array:
+        """The tail (lead…, d), infinite where all moments exist."""
+        if self.tail is not None:
+            return self.tail
+        reference = self.atoms.reference
+        return from_numpy(np.full((*self.atoms.lead[:-1], self.dimension), math.inf), reference)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from kuq._array import (
 from kuq.distributions.atoms import LowRanks, Normals
 from kuq.distributions.base import Distribution
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import low_rank_log_density
 from kuq.errors import ShapeError
 
 
@@ -56,6 +57,11 @@ class LowRankNormal(Distribution):
         require_finite(**arrays)
         require(self.diag >= 0, "diag of LowRankNormal", "≥ 0", self.diag, "it holds variances")
 
+    @property
+    def is_product(self) -> bool:
+        """Whether coordinates are independent: a single one, or a factor without columns."""
+        return bool(self.loc.shape[-1] == 1 or self.factor.shape[-1] == 0)
+
     def mean(self) -> Array:
         return self.loc
 
@@ -63,7 +69,7 @@ class LowRankNormal(Distribution):
         return LowRanks(self.loc, self.factor, self.diag).variance()
 
     def law(self, marginal: bool, rtol: float) -> Law:
-        if marginal or self.loc.shape[-1] == 1:
+        if marginal or self.is_product:
             # Close members need the difference of these scales: no rounding to float32 here.
             wide = LowRanks(widen(self.loc), widen(self.factor), widen(self.diag))
             scale = safe_sqrt(wide.variance())
@@ -72,6 +78,9 @@ class LowRankNormal(Distribution):
         return Law(
             LowRanks(self.loc[..., None, :], self.factor[..., None, :, :], self.diag[..., None, :])
         )
+
+    def log_density(self, x: Array) -> Array:
+        return low_rank_log_density(x, self.loc, self.factor, self.diag)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

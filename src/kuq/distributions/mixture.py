@@ -6,18 +6,33 @@ from typing import Any, final
 
 import numpy as np
 
-from kuq._array import Array, adopt, broadcast, from_numpy, namespace, require, require_finite
+from kuq._array import (
+    Array,
+    adopt,
+    broadcast,
+    epsilon,
+    from_numpy,
+    is_array,
+    namespace,
+    require,
+    require_finite,
+)
 from kuq.distributions.atoms import Products
-from kuq.distributions.base import Distribution, event_to_atom, split_event
+from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import mixture_log_density, of_coordinates
+from kuq.distributions.strays import without_strays
 from kuq.errors import ShapeError
 
 
-def check_simplex(weights: Array, name: str) -> None:
+def check_simplex(weights: Array, name: str, given: Any) -> None:
+    """Check probabilities, which are rounded to the dtype that they were given in."""
     xp = namespace(weights)
     require(weights >= 0, name, "≥ 0", weights, "they are probabilities, not logits")
     total = xp.sum(weights, axis=-1)
-    tolerance = 1e-3 if xp.finfo(weights.dtype).eps > 1e-10 else 1e-6
+    tolerance = 1e-3 if epsilon(weights) > 1e-10 else 1e-6
+    if is_array(given) and "16" in str(given.dtype):
+        tolerance = 2 * epsilon(given)
     require(
         xp.abs(total - 1) <= tolerance,
         f"the sum of {name}",
@@ -50,8 +65,9 @@ class NormalMixture(Distribution):
                 "NormalMixture needs a component axis as the last axis of its parameters, "
                 f"got shape {tuple(self.loc.shape)}"
             )
-        split_event(tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(
+            tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture"
+        )
         require_finite(**arrays)
         require(
             self.scale >= 0,
@@ -60,21 +76,25 @@ class NormalMixture(Distribution):
             self.scale,
             "it is a standard deviation",
         )
-        check_simplex(self.weights, "weights of NormalMixture")
+        check_simplex(self.weights, "weights of NormalMixture", weights)
         xp = namespace(self.weights)
         self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)
 
     def mean(self) -> Array:
-        return namespace(self.loc).sum(self.weights * self.loc, axis=-1)
+        return Products(self.loc, self.scale, self.weights).mean()
 
     def variance(self) -> Array:
-        return Products(self.loc, self.scale, self.weights).variance()
+        return without_strays(self.law(marginal=True, rtol=0.0)).atoms.variance()[..., 0, 0]
 
     def law(self, marginal: bool, rtol: float) -> Law:
         def atom(x: Array) -> Array:
             return event_to_atom(x, self.event_ndim, marginal, trailing=1)
 
         return Law(Products(atom(self.loc), atom(self.scale), atom(self.weights)))
+
+    def log_density(self, x: Array) -> Array:
+        values = mixture_log_density(x, self.weights, self.loc, self.scale)
+        return of_coordinates(values, self.event_ndim)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

@@ -8,8 +8,13 @@ import numpy as np
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
 from kuq.distributions.atoms import Normals, Points
-from kuq.distributions.base import Distribution, event_to_atom, split_event
+from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import (
+    mixture_log_density,
+    of_coordinates,
+    point_log_density,
+)
 
 
 @final
@@ -26,8 +31,7 @@ class Normal(Distribution):
     def __init__(self, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, scale=scale)
         self.loc, self.scale = broadcast(**arrays)
-        split_event(tuple(self.loc.shape), event_ndim, "Normal")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "Normal")
         require_finite(**arrays)
         require(self.scale >= 0, "scale of Normal", "≥ 0", self.scale, "it is a standard deviation")
 
@@ -42,6 +46,11 @@ class Normal(Distribution):
             return event_to_atom(x, self.event_ndim, marginal)
 
         return Law(Normals(atom(self.loc), atom(self.scale)))
+
+    def log_density(self, x: Array) -> Array:
+        one = namespace(self.loc).ones_like(self.loc)[..., None]
+        values = mixture_log_density(x, one, self.loc[..., None], self.scale[..., None])
+        return of_coordinates(values, self.event_ndim)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         noise = self._variates(draws, rng)
@@ -62,8 +71,7 @@ class Point(Distribution):
     def __init__(self, value: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(value=value)
         self.value = arrays["value"]
-        split_event(tuple(self.value.shape), event_ndim, "Point")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(self.value.shape), event_ndim, "Point")
         require_finite(value=self.value)
 
     def mean(self) -> Array:
@@ -74,6 +82,9 @@ class Point(Distribution):
 
     def law(self, marginal: bool, rtol: float) -> Law:
         return Law(Points(event_to_atom(self.value, self.event_ndim, marginal)))
+
+    def log_density(self, x: Array) -> Array:
+        return of_coordinates(point_log_density(x, self.value), self.event_ndim)
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         shape = (*self.batch_shape, draws, *self.event_shape)

@@ -14,14 +14,17 @@ from kuq._array import (
     as_index,
     from_numpy,
     is_traced,
+    moved_axis,
     namespace,
     require,
     require_finite,
     validating,
 )
+from kuq._numbers import as_whole_number, shown
 from kuq.distributions.atoms import Points
-from kuq.distributions.base import Distribution, split_event
+from kuq.distributions.base import Distribution, checked_event_ndim
 from kuq.distributions.laws import Law
+from kuq.distributions.strays import without_strays
 from kuq.errors import ParameterError, ShapeError
 
 _POLICIES = ("raise", "propagate", "omit")
@@ -41,6 +44,9 @@ class Samples(Distribution):
     """
 
     parameters = ("values", "weights")
+    without_density = (
+        "use a kernel score such as CRPS(), or fit a Normal or NormalMixture to the draws"
+    )
     axes_before_event = 1
 
     def __init__(
@@ -56,9 +62,8 @@ class Samples(Distribution):
         given = {"values": values} if weights is None else {"values": values, "weights": weights}
         arrays, self.dtype = adopt(**given)
         values = arrays["values"]
-        split_event(tuple(values.shape), event_ndim, "Samples")
-        self.values = _move_draws(values, event_ndim, sample_axis)
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(values.shape), event_ndim, "Samples")
+        self.values = _move_draws(values, self.event_ndim, sample_axis)
         self.nan_policy = nan_policy
         self._method = "samples"
         self._check_values()
@@ -66,7 +71,7 @@ class Samples(Distribution):
 
     def _check_values(self) -> None:
         xp = namespace(self.values)
-        split_event(tuple(self.values.shape), self.event_ndim, "Samples")
+        checked_event_ndim(tuple(self.values.shape), self.event_ndim, "Samples")
         if self.draw_count == 0:
             raise ShapeError(
                 f"Samples needs at least one draw, got shape {tuple(self.values.shape)}"
@@ -121,11 +126,11 @@ class Samples(Distribution):
         return int(self.values.shape[self.values.ndim - self.event_ndim - 1])
 
     def mean(self) -> Array:
-        law = self.law(marginal=True, rtol=0.0)
+        law = without_strays(self.law(marginal=True, rtol=0.0))
         return namespace(self.values).sum(law.atom_weights() * law.atoms.value[..., 0], axis=-1)
 
     def variance(self) -> Array:
-        law = self.law(marginal=True, rtol=0.0)
+        law = without_strays(self.law(marginal=True, rtol=0.0))
         xp, weights = namespace(self.values), law.atom_weights()
         gap = law.atoms.value[..., 0] - self.mean()[..., None]
         gap = gap - xp.sum(weights * gap, axis=-1, keepdims=True)  # what the mean rounded off
@@ -137,7 +142,7 @@ class Samples(Distribution):
         axis = len(shape) - self.event_ndim - 1
         weights = self.weights
         if marginal:
-            value = xp.moveaxis(self.values, axis, -1)[..., None]
+            value = moved_axis(self.values, axis, -1)[..., None]
             if weights is not None:
                 ones = (1,) * self.event_ndim
                 spread = xp.reshape(weights, (*self.batch_shape, *ones, self.draw_count))
@@ -164,7 +169,7 @@ class Samples(Distribution):
 
 def _are_finite(values: Array) -> bool:
     """Whether all values are known to be finite."""
-    return validating() and not is_traced(values) and all_finite(values)
+    return not is_traced(values) and validating() and all_finite(values)
 
 
 def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Array:
@@ -177,14 +182,15 @@ def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Arra
         )
     if sample_axis is None:
         return values
-    if isinstance(sample_axis, bool) or not isinstance(sample_axis, int):
+    axis = as_whole_number(sample_axis)
+    if axis is None:
         raise ParameterError(f"sample_axis must be an integer or None, got {sample_axis!r}")
-    if not -values.ndim <= sample_axis < values.ndim:
+    if not -values.ndim <= axis < values.ndim:
         raise ShapeError(
-            f"sample_axis={sample_axis} does not exist in an array of shape "
+            f"sample_axis={shown(sample_axis)} does not exist in an array of shape "
             f"{tuple(values.shape)}; choose one between {-values.ndim} and {values.ndim - 1}"
         )
-    return namespace(values).moveaxis(values, sample_axis % values.ndim, target)
+    return moved_axis(values, axis % values.ndim, target)
 
 
 def _omit_nan(value: Array, weights: Array | None) -> tuple[Array, Array]:

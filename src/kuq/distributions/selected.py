@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+from typing import TypeVar
 
-from kuq.distributions.base import Distribution
+from kuq.distributions.base import Parametric
+
+Law = TypeVar("Law", bound=Parametric)
 
 
-def selected(law: Distribution, index: tuple[slice, ...]) -> Distribution:
+def selected(law: Law, index: tuple[slice, ...]) -> Law:
     """The law of the coordinates at ``index``, one slice per event axis."""
     part = copy.copy(law)
     lead = len(law.batch_shape) + len(law.event_shape)

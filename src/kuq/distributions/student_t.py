@@ -19,18 +19,23 @@ from kuq._array import (
     require_finite,
     widen,
 )
+from kuq._special import half_step
 from kuq.distributions.atoms import Products
-from kuq.distributions.base import Distribution, event_to_atom, split_event
-from kuq.distributions.gamma_grid import node_count, scale_mixture
+from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
+from kuq.distributions.gamma_grid import TRACED_DF, node_count, scale_mixture
 from kuq.distributions.laws import Law
+from kuq.distributions.log_densities import of_coordinates, student_log_density
 
 
 @final
 class StudentT(Distribution):
     """Student-t laws with independent coordinates, a mixture of normals over scales inside.
 
-    Measures come by quadrature; the log score is exact. Moments that do not exist are inf:
-    the energy kernel needs df > beta, the squared error df > 2.
+    Measures come by quadrature; variances, the entropy of scalars under the energy kernel and the
+    log score are exact. Moments that do not exist are inf: the energy kernel needs df > beta, the
+    squared error df > 2. Closer to that than 0.2, divergences have a relative error of up to 1e-7.
+    Where values cannot be read (``jax.jit``), df is taken to be at least 0.3, and for vectors
+    at least beta + 0.3.
 
     >>> import kuq
     >>> kuq.StudentT(5.0, [0.0, 1.0], 2.0)
@@ -42,8 +47,7 @@ class StudentT(Distribution):
     def __init__(self, df: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(df=df, loc=loc, scale=scale)
         self.df, self.loc, self.scale = broadcast(**arrays)
-        split_event(tuple(self.loc.shape), event_ndim, "StudentT")
-        self.event_ndim = event_ndim
+        self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "StudentT")
         require_finite(**arrays)
         require(self.df > 0, "df of StudentT", "positive", self.df)
         require(self.scale >= 0, "scale of StudentT", "≥ 0", self.scale)
@@ -65,17 +69,42 @@ class StudentT(Distribution):
         def atom(x: Array) -> Array:
             return event_to_atom(x, self.event_ndim, marginal, trailing=1)
 
-        loc = namespace(loc).broadcast_to(loc[..., None], weights.shape)
+        xp = namespace(loc)
+        largest = float(xp.finfo(factors.dtype).max)
+        require(
+            scale < largest / detach(factors[..., -1]),
+            "scale of StudentT",
+            "small enough for its tails to stay in the range of floats",
+            scale,
+            "divide outcomes and predictions by their size",
+        )
+        loc = xp.broadcast_to(loc[..., None], weights.shape)
         heaviest = self._lowest_df()
         products = Products(atom(loc), atom(scale[..., None] * factors), atom(weights), heaviest)
-        tail = event_to_atom(df, self.event_ndim, marginal)
-        return Law(products, method="quadrature", tail=namespace(df).min(tail, axis=(-2, -1)))
+        tail = event_to_atom(df, self.event_ndim, marginal)[..., 0, :]
+        return Law(products, method="quadrature", tail=tail)
 
     def _lowest_df(self) -> float:
         if is_traced(self.df):
-            return 1.0
+            return TRACED_DF
         df = detach(self.df)
         return math.inf if math.prod(df.shape) == 0 else float(namespace(df).min(df))
+
+    def log_density(self, x: Array) -> Array:
+        values = student_log_density(x, self.df, self.loc, self.scale)
+        return of_coordinates(values, self.event_ndim)
+
+    def differential_entropy(self) -> Array:
+        df, scale = widen(self.df), widen(self.scale)
+        half = df / 2
+        xp = namespace(half)
+        step, slope = half_step(half)
+        shape = (half + 0.5) * slope - step + xp.log(df * math.pi) / 2
+        point = scale == 0
+        log_scale = xp.log(xp.where(point, xp.ones_like(half), scale))
+        values = xp.where(point, xp.full_like(half, -math.inf), shape + log_scale)
+        axes = tuple(range(values.ndim - self.event_ndim, values.ndim))
+        return xp.sum(values, axis=axes) if axes else values
 
     def sample(self, draws: int, rng: np.random.Generator) -> Array:
         xp = namespace(self.loc)

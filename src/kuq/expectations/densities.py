@@ -1,4 +1,4 @@
-"""The log score in closed form: normal laws, low-rank covariances, and densities of mixtures.
+"""The log score in closed form: entropies and divergences of normal laws.
 
 Relative entropies are quadratic in the distance of two laws, so every formula here is built from
 differences of parameters; subtracting two entropies would leave nothing of close members.
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, detach, from_numpy, namespace, safe_sqrt
-
-_LOG_TWO_PI = math.log(2 * math.pi)
+from kuq import _linalg as linalg
+from kuq._array import Array, detach, from_numpy, identity, namespace, power_of_two, safe_sqrt
+from kuq.distributions.log_densities import LOG_TWO_PI, Basis, basis_of
 
 
 @lru_cache(maxsize=32)
@@ -31,7 +31,7 @@ def normal_entropy(scale: Array) -> Array:
     """The differential entropy of a normal law, −inf for a point mass."""
     xp = namespace(scale)
     point = scale == 0
-    value = xp.log(xp.where(point, 1.0, scale)) + (_LOG_TWO_PI + 1) / 2
+    value = xp.log(xp.where(point, 1.0, scale)) + (LOG_TWO_PI + 1) / 2
     return xp.where(point, -math.inf, value)
 
 
@@ -72,7 +72,11 @@ def normal_dispersion(loc: Array, scale: Array, weights: Array) -> Array:
     spread = xp.sum(w * ((square - mean) / ratio) ** 2, axis=0) / (1 + mean)
     offset = loc - loc[:1, ...]
     offset = offset - xp.sum(w * offset, axis=0)
-    deviation = safe_sqrt(xp.sum(w * offset * offset, axis=0))
+    # In units of the farthest member, or squares of tiny and of huge offsets would be lost.
+    unit = power_of_two(xp.max(xp.abs(offset), axis=0))
+    offset = offset / unit
+    deviation = unit * safe_sqrt(xp.sum(w * offset * offset, axis=0))
+    offset = unit * offset
     shift = xp.sum(w * ((offset / safe) ** 2 + (deviation / safe) ** 2), axis=0)
     value = (spread + shift) / 2
     together = xp.all(points & (loc == loc[:1, ...]), axis=0)
@@ -105,50 +109,13 @@ def _excess_series(r: Array) -> Array:
 # Normal laws with covariance diag(diag) + factor factorᵀ.
 
 
-class _Basis(NamedTuple):
-    """An orthonormal basis of the columns of [D^(−1/2) U; I], which inverts D + U Uᵀ.
-
-    x ↦ [D^(−1/2) x; 0] less its projection is a square root of the inverse covariance. Unlike the
-    difference in Woodbury's formula it keeps its digits when U Uᵀ outweighs D.
-    """
-
-    inverse_root: Array
-    upper: Array
-    lower: Array
-    log_determinant: Array
-
-    def leverage(self) -> Array:
-        return namespace(self.upper).sum(self.upper * self.upper, axis=-1)
-
-    def whiten(self, columns: Array) -> tuple[Array, Array]:
-        """The columns times that square root, in its two blocks."""
-        scaled = columns * self.inverse_root
-        along = namespace(columns).matrix_transpose(self.upper) @ scaled
-        return scaled - self.upper @ along, -(self.lower @ along)
-
-
-def _basis(factor: Array, diag: Array) -> _Basis:
-    xp = namespace(factor, diag)
-    d, rank = factor.shape[-2:]
-    inverse_root = 1 / xp.sqrt(diag)[..., None]
-    scaled = factor * inverse_root
-    identity = xp.broadcast_to(_identity(rank, scaled), (*scaled.shape[:-2], rank, rank))
-    basis, triangle = xp.linalg.qr(xp.concat([scaled, identity], axis=-2))
-    log_determinant = 2 * xp.sum(xp.log(xp.abs(xp.linalg.diagonal(triangle))), axis=-1)
-    return _Basis(inverse_root, basis[..., :d, :], basis[..., d:, :], log_determinant)
-
-
-def _identity(size: int, like: Array) -> Array:
-    return from_numpy(np.eye(size), like)
-
-
 def low_rank_entropy(factor: Array, diag: Array) -> Array:
     """The differential entropy of N(·, diag(diag) + factor factorᵀ), −inf if a variance is zero."""
     xp = namespace(factor, diag)
     singular = diag == 0
     safe = xp.where(singular, 1.0, diag)
-    log_determinant = xp.sum(xp.log(safe), axis=-1) + _basis(factor, safe).log_determinant
-    value = (log_determinant + diag.shape[-1] * (_LOG_TWO_PI + 1)) / 2
+    log_determinant = xp.sum(xp.log(safe), axis=-1) + basis_of(factor, safe).log_determinant
+    value = (log_determinant + diag.shape[-1] * (LOG_TWO_PI + 1)) / 2
     return xp.where(xp.any(singular, axis=-1), -math.inf, value)
 
 
@@ -168,7 +135,7 @@ def low_rank_kl(
     equal = equal & xp.all(p_factor == q_factor, axis=(-2, -1))
     p = _Spread(p_factor, xp.where(p_diag == 0, 1.0, p_diag))
     q = _Spread(q_factor, xp.where(q_diag == 0, 1.0, q_diag))
-    basis = _basis(*p)
+    basis = basis_of(*p)
     gap = (q.diag - p.diag) / p.diag
     diagonal = xp.sum(_excess(gap, xp.log(q.diag) - xp.log(p.diag)), axis=-1)
     shift = basis.whiten((q_loc - p_loc)[..., None])
@@ -187,12 +154,12 @@ def _inner(a: tuple[Array, Array], b: tuple[Array, Array]) -> Array:
     return sum(xp.sum(x * y, axis=(-2, -1)) for x, y in zip(a, b, strict=True))
 
 
-def _coupling(basis: _Basis, p: _Spread, q: _Spread, gap: Array) -> Array:
+def _coupling(basis: Basis, p: _Spread, q: _Spread, gap: Array) -> Array:
     """tr(P⁻¹Q) − d − log det(P⁻¹Q), less the same for the diagonal parts alone."""
     xp = namespace(gap)
     change = q.factor - p.factor
     midpoint = p.factor + change / 2
-    detour = _basis(p.factor, q.diag)
+    detour = basis_of(p.factor, q.diag)
     white_change, white_midpoint = detour.whiten(change), detour.whiten(midpoint)
     sizes = _inner(white_change, white_change), _inner(white_midpoint, white_midpoint)
     # Both bounds keep the eigenvalues within [−1/2, 1], where the rule below is exact.
@@ -207,13 +174,13 @@ def _coupling(basis: _Basis, p: _Spread, q: _Spread, gap: Array) -> Array:
     )
 
 
-def _far_coupling(basis: _Basis, q: _Spread, gap: Array) -> Array:
+def _far_coupling(basis: Basis, q: _Spread, gap: Array) -> Array:
     xp = namespace(gap)
     white = basis.whiten(q.factor)
     return (
         _inner(white, white)
         - xp.sum((1 + gap) * basis.leverage(), axis=-1)
-        - (_basis(*q).log_determinant - basis.log_determinant)
+        - (basis_of(*q).log_determinant - basis.log_determinant)
     )
 
 
@@ -222,7 +189,7 @@ def _far_coupling(basis: _Basis, q: _Spread, gap: Array) -> Array:
 # computed differences.
 
 
-def _diagonal_change(basis: _Basis, gap: Array) -> Array:
+def _diagonal_change(basis: Basis, gap: Array) -> Array:
     """B(R, P) less its value Σ (gap − log(1 + gap)) without factors."""
     xp = namespace(gap)
     relative = gap / (1 + gap)
@@ -255,7 +222,7 @@ def _factor_change(
 
 
 def _interaction(
-    basis: _Basis, detour: _Basis, gap: Array, change: Array, white_midpoint: Array
+    basis: Basis, detour: Basis, gap: Array, change: Array, white_midpoint: Array
 ) -> Array:
     xp = namespace(gap)
     white_change = basis.whiten(change)[0]
@@ -269,59 +236,6 @@ def _trace_excess(matrix: Array) -> Array:
     nodes, weights = unit_gauss_legendre(10)
     t = from_numpy(nodes, matrix)[:, None, None]
     square = (matrix @ matrix)[..., None, :, :]
-    shifted = _identity(matrix.shape[-1], matrix) + t * matrix[..., None, :, :]
-    traces = xp.linalg.trace(xp.linalg.solve(shifted, xp.broadcast_to(square, shifted.shape)))
+    shifted = identity(matrix.shape[-1], matrix) + t * matrix[..., None, :, :]
+    traces = xp.linalg.trace(linalg.solve(shifted, xp.broadcast_to(square, shifted.shape)))
     return xp.sum(traces * from_numpy(nodes * weights, matrix), axis=-1)
-
-
-# Mixtures of normal laws; the components are on the last axis.
-
-
-def mixture_log_density(x: Array, weights: Array, loc: Array, scale: Array) -> Array:
-    """log Σ_k w_k N(x; loc_k, scale_k²); a component of scale zero is a point mass.
-
-    x broadcasts against the batch axes, that is all but the last of the parameters.
-    """
-    xp = namespace(x, weights, loc, scale)
-    point = scale == 0
-    continuous = xp.where(point, 0.0, weights)
-    kernels = normal_log_density(x[..., None] - loc, xp.where(point, 1.0, scale))
-    value = log_sum(continuous, kernels)
-    value = xp.where(xp.any(continuous > 0, axis=-1), value, -math.inf)
-    hit = xp.any(point & (weights > 0) & (x[..., None] == loc), axis=-1)
-    return xp.where(hit, math.inf, value)
-
-
-@np.errstate(over="ignore")
-def normal_log_density(offset: Array, scale: Array) -> Array:
-    """log N(offset; 0, scale²), kept finite however far out."""
-    xp = namespace(offset, scale)
-    far = math.sqrt(float(xp.finfo(offset.dtype).max)) / 16
-    z = xp.clip(offset / scale, -far, far)
-    return -(z * z + _LOG_TWO_PI) / 2 - xp.log(scale)
-
-
-def lowest(like: Array) -> float:
-    """The logarithm of nothing: finite, so that differences stay free of NaN."""
-    return -float(namespace(like).finfo(like.dtype).max) / 16
-
-
-def log_sum(weights: Array, exponents: Array) -> Array:
-    """log Σ_k w_k exp(e_k) over the last axis, with the true gradient at weights of zero too."""
-    xp = namespace(weights, exponents)
-    positive = weights > 0
-    terms = xp.log(xp.where(positive, weights, 1.0)) + exponents
-    terms = xp.where(positive, terms, lowest(exponents))
-    if terms.shape[-1] == 1:
-        return terms[..., 0]
-    top = detach(xp.max(terms, axis=-1, keepdims=True))
-    total = xp.sum(weights * bounded_exp(exponents - top, weights), axis=-1)
-    return top[..., 0] + xp.log(xp.where(total > 0, total, 1.0))
-
-
-def bounded_exp(exponents: Array, weights: Array) -> Array:
-    """exp(e), held below the overflow threshold, and far below it where the weight is zero."""
-    xp = namespace(exponents, weights)
-    limit = math.log(float(xp.finfo(exponents.dtype).max))
-    bounds = (0.2 + 0.78 * xp.astype(weights > 0, exponents.dtype)) * limit
-    return xp.exp(xp.minimum(exponents, bounds))

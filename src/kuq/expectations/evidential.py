@@ -20,12 +20,30 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, broadcast, constants, epsilon, from_numpy, namespace
+from kuq._array import (
+    Array,
+    broadcast,
+    constants,
+    detach,
+    epsilon,
+    from_numpy,
+    is_traced,
+    moved_axis,
+    namespace,
+)
 from kuq._special import digamma
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
-#: From t to the aleatoric part, the pairwise epistemic part, and E exp(−t r²) within a member.
-Parts: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
+
+class Parts(NamedTuple):
+    """At scales t: both parts of the uncertainty, and how far they may be from their limits."""
+
+    aleatoric: Array
+    epistemic: Array
+    rest: Array
+
+
+PartsAt: TypeAlias = Callable[[Array], Parts]
 
 
 def energy(nu: Array, alpha: Array, beta: Array, power: float) -> tuple[Array, Array]:
@@ -83,6 +101,8 @@ def _excess(alpha: Array) -> Array:
 _LOWEST, _HIGHEST = math.exp(-28.5), math.exp(30.0)
 # From the lowest scale to the next one, which tells the two powers of a continuation apart.
 _STRIDE = 3.0
+# Tables are made for alpha from here on; for a smaller one they are longer.
+_USUAL_ALPHA, _TRACED_ALPHA = 0.15, 0.01
 
 
 class _Rule(NamedTuple):
@@ -104,10 +124,8 @@ class _Integrals(NamedTuple):
     shift: Array  # what it has from the spread of μ
 
 
-def at_scale(
-    t: Array, nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8
-) -> tuple[Array, Array, Array]:
-    """Aleatoric and epistemic part under −exp(−t‖x−y‖²), and E exp(−t‖X−X'‖²) within a member.
+def at_scale(t: Array, nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8) -> Parts:
+    """Both parts under −exp(−t‖x−y‖²), and as their rest E exp(−t‖X−X'‖²) within a member.
 
     Coordinates (the last axis of the parameters) are independent; t has a leading axis of nodes
     before the parameters' other axes. Each value has relative error ``rtol``, also as t → 0.
@@ -115,27 +133,53 @@ def at_scale(
     return at_scales(nu, alpha, beta, rtol)(t)
 
 
-def at_scales(nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8) -> Parts:
-    """`at_scale` as a function of t, whose calls share the tables."""
+def at_scales(
+    nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8, apart: Array | None = None
+) -> PartsAt:
+    """`at_scale` as a function of t, whose calls share the tables.
+
+    Of coordinates that are ``apart`` (one, else zero; the shape of the parameters) both parts
+    count less what each such coordinate has by itself.
+    """
     nu, alpha, beta = broadcast(nu=nu, alpha=alpha, beta=beta)
-    rule = _rule(max(rtol, 8 * epsilon(alpha)))
+    rule = _rule(max(rtol, 8 * epsilon(alpha)), _least(alpha))
     tables = _tables(alpha, rule)
 
-    def parts(t: Array) -> tuple[Array, Array, Array]:
+    def parts(t: Array) -> Parts:
         xp = namespace(t, alpha)
-        scale = xp.moveaxis(t, 0, -1)[..., None, :] * (2 * beta / alpha)[..., None]
+        scale = moved_axis(t, 0, -1)[..., None, :] * (2 * beta / alpha)[..., None]
         log_f1, ratio = _coordinate(scale, nu[..., None], alpha[..., None], tables, rule)
-        log_affinity = xp.moveaxis(xp.sum(log_f1, axis=-2), -1, 0)
-        log_remainder = xp.moveaxis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
+        log_affinity = moved_axis(xp.sum(log_f1, axis=-2), -1, 0)
+        log_remainder = moved_axis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
         affinity = xp.exp(log_affinity)
-        return -xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity
+        whole = Parts(-xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity)
+        if apart is None:
+            return whole
+        f1 = xp.exp(log_f1)
+        each = (xp.expm1(log_f1) / 2, -f1 * ratio, f1)
+        return Parts(
+            *(
+                value + moved_axis(xp.sum(apart[..., None] * own, axis=-2), -1, 0)
+                for value, own in zip(whole, each, strict=True)
+            )
+        )
 
     return parts
 
 
 def core_size(rtol: float) -> int:
     """How many numbers one scale of one coordinate takes in a temporary."""
-    return int(_rule(rtol).zeta.size)
+    return int(_rule(rtol, _USUAL_ALPHA).zeta.size)
+
+
+def _least(alpha: Array) -> float:
+    """A lower bound on alpha, of few different values."""
+    if is_traced(alpha):
+        return _TRACED_ALPHA
+    if math.prod(alpha.shape) == 0:
+        return _USUAL_ALPHA
+    least = float(namespace(alpha).min(detach(alpha)))
+    return _USUAL_ALPHA if least >= _USUAL_ALPHA else 10.0 ** math.floor(math.log10(least))
 
 
 def _coordinate(
@@ -233,7 +277,7 @@ def _columns(integrands: list[Array], powers: list[Array], step: float) -> Array
 
 
 @lru_cache(maxsize=16)
-def _rule(rtol: float) -> _Rule:
+def _rule(rtol: float, least_alpha: float) -> _Rule:
     digits = math.log(1 / rtol)
     # The sharpest integrand is z^(5/2) e^(−z), with a trapezoid error of 2|Γ(5/2 + iτ)|.
     tau = 10.0
@@ -241,11 +285,13 @@ def _rule(rtol: float) -> _Rule:
         tau = (digits + 2 * math.log(tau) + 2.5) * 2 / math.pi
     step = 2 * math.pi / tau
     # ψ(2z) ~ exp(−√(8z)) decides the right end; in units of a small α it lies far out.
-    end = math.log((digits + 2) ** 2 / 8 / 0.15)
+    end = math.log((digits + 2) ** 2 / 8 / least_alpha)
     start = math.log(_LOWEST) - (digits / 2 + 3)
     size = math.ceil((end - start) / step) + 1
     zeta = np.exp(end + step * np.arange(1 - size, 1))
-    omega, spacing = _log_gamma_nodes(step, rtol, start - 4.0, math.log(10 * (digits + 3)))
+    # G itself ends at some multiple of the digits, however small its shape is.
+    last = math.log(1.5 * (digits + 3) / least_alpha)
+    omega, spacing = _log_gamma_nodes(step, rtol, start - 4.0, last)
     series = omega**2 * np.polyval([1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2], omega)
     cost = np.where(np.abs(omega) < 1e-2, series, np.expm1(omega) - omega)
     exponent = np.exp(-omega)[:, None] * zeta

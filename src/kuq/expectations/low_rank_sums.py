@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, detach, epsilon, is_traced, namespace
+from kuq._array import Array, detach, epsilon, is_traced, moved_axis, namespace
 from kuq.tiles import RECORDED_ELEMENTS
 
 #: Numbers in the weighted copies of one product: more would leave the cache.
@@ -121,13 +121,13 @@ def weighted_gram(weight: Array, left: Array, right: Array) -> Array:
     # Many nodes: the products of the rows are smaller than a weighted copy for each node.
     products = left[..., :, None, :] * right[..., None, :, :]
     products = xp.reshape(products, (*products.shape[:-3], m * n, products.shape[-1]))
-    return _unflatten(xp.moveaxis(weight, 0, -2) @ xp.matrix_transpose(products), m, n)
+    return _unflatten(moved_axis(weight, 0, -2) @ xp.matrix_transpose(products), m, n)
 
 
 def _unflatten(flat: Array, m: int, n: int) -> Array:
     """(…, T, m·n) to (T, …, m, n)."""
     xp = namespace(flat)
-    flat = xp.moveaxis(flat, -2, 0)
+    flat = moved_axis(flat, -2, 0)
     return xp.reshape(flat, (*flat.shape[:-1], m, n))
 
 
@@ -229,7 +229,7 @@ def _by_series(scale: Array, rows: Array, variance: Array, series: _Series) -> t
         coefficients.append(-ratio * coefficients[-1])
     grams = _chebyshev_grams(polynomials, rows, terms)
     flat = xp.reshape(grams, (*grams.shape[:-2], m * m))
-    flat = xp.moveaxis(xp.stack(coefficients, axis=-1), 0, -2) @ flat
+    flat = moved_axis(xp.stack(coefficients, axis=-1), 0, -2) @ flat
     return _unflatten(flat, m, m), logs
 
 

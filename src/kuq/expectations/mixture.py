@@ -7,9 +7,10 @@ components, and second differences of the affinity are formed without cancellati
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
-from kuq._array import Array, namespace
+from kuq._array import Array, any_true, namespace
 from kuq.distributions.atoms import Products
 from kuq.expectations.overlap import Overlap
 
@@ -26,123 +27,135 @@ class _Coordinate(NamedTuple):
 
 def log_self_affinity(t: Array, p: Products) -> Array:
     xp = namespace(t)
-    x = _log_affinity(t[..., None, None, None], p, p)
+    x = _log_affinity(_root(t), p, p)
     return xp.sum(_log_mean(p.weights, x, p.weights), axis=-1)
 
 
 def overlap(t: Array, p: Products, q: Products) -> Overlap:
     xp = namespace(t)
-    c = _coordinates(t[..., None, None, None], p, q)
-    # Where the laws hardly overlap only the direct form is used; ratios would overflow.
-    near = c.cross > 1e-3 * (c.self_p + c.self_q)
-    cross = xp.where(near, c.cross, xp.ones_like(c.cross))
-    d = xp.where(near, c.divergence, xp.zeros_like(c.divergence)) / cross
-    e = xp.where(near, c.difference, xp.zeros_like(c.difference)) / cross
+    c = _coordinates(_root(t), p, q)
+    log_p, log_q, log_c = (_safe_log(x) for x in (c.self_p, c.self_q, c.cross))
+    # Differences of logarithms lose the digits of laws that are close, and of them only.
+    total = c.self_p + c.self_q
+    close = (total < 3 * c.cross) & (xp.abs(c.difference) < total / 2)
+    cross = xp.where(close, c.cross, xp.ones_like(c.cross))
+    d = xp.where(close, c.divergence, xp.zeros_like(c.divergence)) / cross
+    e = xp.where(close, c.difference, xp.zeros_like(c.difference)) / cross
     product = xp.clip(2 * d + (d - e / 2) * (d + e / 2), min=0.0)
-    ratio = xp.clip(e / (2 * (1 + d)), -0.99, 0.99)
-    gap = xp.where(near, xp.log1p(product), xp.full_like(product, 20.0))
-    zero = xp.zeros_like(c.self_p[..., 0])
+    gap = xp.where(close, xp.log1p(product), log_p + log_q - 2 * log_c) / 2
+    tilt = xp.where(close, xp.atanh(e / (2 * (1 + d))), (log_p - log_q) / 2)
     return Overlap(
-        log_p=xp.sum(_safe_log(c.self_p), axis=-1),
-        log_q=xp.sum(_safe_log(c.self_q), axis=-1),
-        log_c=xp.sum(_safe_log(c.cross), axis=-1),
-        shift=zero,
-        gap=xp.sum(gap, axis=-1) / 2,
-        tilt=xp.sum(xp.atanh(ratio), axis=-1),
+        log_p=xp.sum(log_p, axis=-1),
+        log_q=xp.sum(log_q, axis=-1),
+        log_c=xp.sum(log_c, axis=-1),
+        shift=xp.zeros_like(c.self_p[..., 0]),
+        gap=xp.sum(gap, axis=-1),
+        tilt=xp.sum(tilt, axis=-1),
     )
 
 
-def _coordinates(t: Array, p: Products, q: Products) -> _Coordinate:
+def _root(t: Array) -> Array:
+    """√t with axes for coordinate and component: multiplied by it, the kernel has width one."""
+    return namespace(t).sqrt(t)[..., None, None]
+
+
+def _far(like: Array) -> float:
+    """Lengths in units of the kernel are cut here: squares stay finite, affinities are zero."""
+    return float(float(namespace(like).finfo(like.dtype).max) ** 0.48)
+
+
+def _between(root: Array, x: Array, y: Array) -> Array:
+    """x_i − y_k in units of the kernel, (…, d, K, K)."""
+    far = _far(root)
+    return namespace(root).clip(root[..., None] * (x[..., :, None] - y[..., None, :]), -far, far)
+
+
+def _widths(root: Array, p: Products) -> Array:
+    return namespace(root).clip(root * p.scale, max=_far(root))
+
+
+def _spread(u: Array, v: Array) -> Array:
+    """2(u_i² + v_k²): one more is the factor by which scales widen the kernel."""
+    u, v = u * u, v * v
+    return 2 * (u[..., :, None] + v[..., None, :])
+
+
+def _coordinates(root: Array, p: Products, q: Products) -> _Coordinate:
     """Arrays of shape (…, d); inside, (…, d, K, K) with rows i of the first, columns k."""
-    xp = namespace(t)
-    x00, x11, x01 = _log_affinity(t, p, p), _log_affinity(t, q, q), _log_affinity(t, p, q)
-    rise, mixed = _differences(t, p, q)
-    fall = xp.matrix_transpose(rise)  # x01 − x00; the affinity is symmetric
-    second = _second_difference(x00, x01, x11, fall, rise, mixed)
+    xp = namespace(root)
+    x00, x11, x01 = (_log_affinity(root, *pair) for pair in ((p, p), (q, q), (p, q)))
+    a00, a11, a01 = (xp.exp(x) for x in (x00, x11, x01))
+    rise, mixed = _differences(root, p, q)
+    # Where components are close, differences of affinities come from those of logarithms.
+    change = xp.abs(rise)
+    close = change + xp.matrix_transpose(change) + xp.abs(mixed) < 1
+    rise, mixed = (xp.expm1(xp.where(close, x, xp.zeros_like(x))) for x in (rise, mixed))
+    fall = xp.matrix_transpose(rise)  # a01/a00 − 1; the affinity is symmetric
+    across = mixed + mixed * rise + rise  # a11/a01 − 1
+    along = across + across * fall + fall  # a11/a00 − 1
+    twist = rise * fall + (1 + rise) * (1 + fall) * mixed
+    apart = a00 - a01 - xp.matrix_transpose(a01) + a11
+    second = xp.where(close, a00 * twist, apart)
+    moved = xp.where(close, a01 * across, a11 - a01)
+    both_moved = xp.where(close, a00 * along, a11 - a00)
     w, v = p.weights, q.weights
     e = v - w
-    moved = -_difference_of_exp(x01, rise + mixed)  # φ(P_i, Q_k) − φ(Q_i, Q_k)
     # Σe = 0, so that constants drop out and expm1 may stand for exp.
-    self_q = xp.expm1(x11)
-    divergence = (_form(w, second, w) - 2 * _form(w, moved, e) + _form(e, self_q, e)) / 2
-    difference = (
-        -_form(w, _difference_of_exp(x00, fall + rise + mixed), w)
-        - _form(e, self_q, v)
-        - _form(w, self_q, e)
-    )
+    lack = xp.expm1(x11)
+    divergence = (_form(w, second, w) + 2 * _form(w, moved, e) + _form(e, lack, e)) / 2
+    difference = -_form(w, both_moved, w) - _form(e, lack, v) - _form(w, lack, e)
     return _Coordinate(
-        self_p=_form(w, xp.exp(x00), w),
-        self_q=_form(v, xp.exp(x11), v),
-        cross=_form(w, xp.exp(x01), v),
+        self_p=_form(w, a00, w),
+        self_q=_form(v, a11, v),
+        cross=_form(w, a01, v),
         divergence=divergence,
         difference=difference,
     )
 
 
-def _log_affinity(t: Array, p: Products, q: Products) -> Array:
+def _log_affinity(root: Array, p: Products, q: Products) -> Array:
     """log φ of every pair of components, (…, d, K, K)."""
-    xp = namespace(t)
-    variance = (p.scale * p.scale)[..., :, None] + (q.scale * q.scale)[..., None, :]
-    delta = p.loc[..., :, None] - q.loc[..., None, :]
-    c = 1 + 2 * t * variance
-    return -xp.log1p(2 * t * variance) / 2 - t * delta * delta / c
+    spread = _spread(_widths(root, p), _widths(root, q))
+    delta = _between(root, p.loc, q.loc)
+    return -namespace(root).log1p(spread) / 2 - delta * delta / (1 + spread)
 
 
-def _differences(t: Array, p: Products, q: Products) -> tuple[Array, Array]:
+def _differences(root: Array, p: Products, q: Products) -> tuple[Array, Array]:
     """x10 − x00 and x11 − x10 − x01 + x00, where 1 at a place means Q's component there."""
-    xp = namespace(t)
-    step = 2 * t * ((q.scale - p.scale) * (q.scale + p.scale))[..., :, None]
-    move = (q.loc - p.loc)[..., :, None]
+    xp = namespace(root)
+    far = _far(root)
+    u, v = _widths(root, p), _widths(root, q)
+    # The difference of two scales is formed before anything scales it, unless one was cut.
+    change = xp.where(xp.maximum(u, v) < far, root * (q.scale - p.scale), v - u)
+    step = 2 * (change * (u + v))[..., :, None]
+    move = xp.clip(root * (q.loc - p.loc), -far, far)[..., :, None]
     step_k, move_k = xp.matrix_transpose(step), xp.matrix_transpose(move)
-    delta = p.loc[..., :, None] - p.loc[..., None, :]
-    c00 = 1 + 2 * t * ((p.scale * p.scale)[..., :, None] + (p.scale * p.scale)[..., None, :])
-    c10 = 1 + 2 * t * ((q.scale * q.scale)[..., :, None] + (p.scale * p.scale)[..., None, :])
+    delta = _between(root, p.loc, p.loc)
+    c00, c10, c11 = 1 + _spread(u, u), 1 + _spread(v, u), 1 + _spread(v, v)
     c01 = xp.matrix_transpose(c10)
-    c11 = 1 + 2 * t * ((q.scale * q.scale)[..., :, None] + (q.scale * q.scale)[..., None, :])
     f10 = move * (2 * delta + move)
     f01 = -move_k * (2 * delta - move_k)
-    rise = -_log1p(step / c00) / 2 - t * (f10 - delta * delta * (step / c00)) / c10
-    curvature = (step / c10) * (step_k / c01) * (1 / c00 + 1 / c11)
+    ratio = step / c00
+    widened = _log1p(ratio, lambda: c10 / c00)
+    rise = -widened / 2 - (f10 - delta * delta * ratio) / c10
+    both = (step / c10) * (step_k / c01)
     second = (
         -2 * move * move_k / c11
         - f01 * (step / c11) / c01
         - f10 * (step_k / c11) / c10
-        + delta * delta * curvature
+        + delta * delta * (both * (1 / c00 + 1 / c11))
     )
-    mixed = -_log1p(-(step / c10) * (step_k / c01)) / 2 - t * second
+    mixed = -_log1p(-both, lambda: (c00 / c10) * (c11 / c01)) / 2 - second
     return rise, mixed
 
 
-def _log1p(x: Array) -> Array:
-    """log1p kept finite where x rounds to −1; the direct form is used there."""
+def _log1p(x: Array, whole: Callable[[], Array]) -> Array:
+    """log(1 + x), from 1 + x itself where x is near −1 and has lost its digits."""
     xp = namespace(x)
-    return xp.log1p(xp.where(x > -0.999, x, xp.full_like(x, -0.999)))
-
-
-def _small(*exponents: Array) -> tuple[Array, list[Array]]:
-    """Where all exponents are small, and the exponents with zero elsewhere."""
-    xp = namespace(*exponents)
-    total = sum(xp.abs(x) for x in exponents)
-    small = total < 1
-    return small, [xp.where(small, x, xp.zeros_like(x)) for x in exponents]
-
-
-def _second_difference(
-    x00: Array, x01: Array, x11: Array, fall: Array, rise: Array, mixed: Array
-) -> Array:
-    xp = namespace(x00)
-    small, (a, b, c) = _small(fall, rise, mixed)
-    near = xp.exp(x00) * (xp.expm1(a) * xp.expm1(b) + xp.exp(a + b) * xp.expm1(c))
-    x10 = xp.matrix_transpose(x01)
-    far = xp.exp(x00) - xp.exp(x01) - xp.exp(x10) + xp.exp(x11)
-    return xp.where(small, near, far)
-
-
-def _difference_of_exp(start: Array, step: Array) -> Array:
-    """exp(start + step) − exp(start)."""
-    xp = namespace(start)
-    small, (s,) = _small(step)
-    return xp.where(small, xp.exp(start) * xp.expm1(s), xp.exp(start + step) - xp.exp(start))
+    low = x < -0.5
+    if any_true(low) is False:
+        return xp.log1p(x)
+    return xp.where(low, xp.log(whole()), xp.log1p(xp.where(low, xp.zeros_like(x), x)))
 
 
 def _form(left: Array, matrix: Array, right: Array) -> Array:

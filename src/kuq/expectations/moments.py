@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from kuq._array import Array, namespace
+import dataclasses
+import math
+
+import numpy as np
+
+from kuq._array import Array, is_traced, namespace
 from kuq.distributions.atoms import Points, mean_difference
 from kuq.distributions.laws import Law, Stack
+from kuq.expectations import heavy_tails
+
+#: Numbers of all atoms that are touched at once: coordinates go in pieces.
+_AT_ONCE = 2**18
+
+
+def _pieces(law: Law, *lead: int) -> list[slice]:
+    """Coordinates that are treated together: all, if values cannot be read or are recorded."""
+    like = law.atoms.reference
+    whole = is_traced(like) or getattr(like, "requires_grad", False)
+    atoms = math.prod(np.broadcast_shapes(law.atoms.lead, (*lead, 1)))
+    numbers = atoms * max(1, law.atoms.size // law.dimension)
+    step = law.dimension if whole else max(1, _AT_ONCE // max(1, numbers))
+    return [slice(start, start + step) for start in range(0, law.dimension, step)]
+
+
+def _coordinates(law: Law, some: slice) -> Law:
+    """The law of some coordinates."""
+    atoms = law.atoms.map(lambda a, k: a[(..., some, *(slice(None),) * (k - 1))])
+    return dataclasses.replace(law, atoms=atoms)
 
 
 def centred_mean(law: Law, pivot: Array) -> Array:
     """mean − pivot, (lead…, d); the pivot goes first, so that an offset costs no digits."""
+    parts = _pieces(law, *pivot.shape[:-1])
+    found = [_centred_mean(_coordinates(law, some), pivot[..., some]) for some in parts]
+    return found[0] if len(found) == 1 else namespace(found[0]).concat(found, axis=-1)
+
+
+def _centred_mean(law: Law, pivot: Array) -> Array:
     shifted = _shift(law, pivot)
     return namespace(shifted).sum(law.atom_weights()[..., None] * shifted, axis=-2)
 
@@ -23,6 +54,13 @@ def mean_gap(p: Law, q: Law) -> Array:
 
 def total_variance(law: Law) -> Array:
     """The trace of the covariance, (lead…)."""
+    if law.tail is not None:
+        return heavy_tails.variance(law)
+    found = [_total_variance(_coordinates(law, some)) for some in _pieces(law)]
+    return sum(found[1:], start=found[0])
+
+
+def _total_variance(law: Law) -> Array:
     xp = namespace(law.atoms.reference)
     pivot = law.atoms.mean()[..., 0, :]
     gap = _shift(law, pivot) - centred_mean(law, pivot)[..., None, :]

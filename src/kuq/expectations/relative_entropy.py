@@ -12,15 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, constants, detach, from_numpy, namespace, safe_ratio
-from kuq.expectations.densities import (
-    bounded_exp,
-    log_sum,
-    lowest,
-    normal_entropy,
-    normal_log_density,
-    unit_gauss_legendre,
-)
+from kuq._array import Array, constants, detach, from_numpy, moved_axis, namespace, safe_ratio
+from kuq.distributions.log_densities import bounded_exp, log_sum, lowest, normal_log_density
+from kuq.expectations.densities import normal_entropy, unit_gauss_legendre
 
 # Panel ends in units of each component's scale; beyond the last one its mass is below 1e-17.
 _ENDS = (0.7, 1.4, 2.1, 2.8, 3.5, 4.2, 5.0, 6.0, 7.2, 8.7)
@@ -61,7 +55,7 @@ def mixture_entropy(weights: Array, loc: Array, scale: Array, points: int = 8) -
     xp = namespace(weights, loc, scale)
     law = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
     within = xp.sum(law.weights * normal_entropy(law.safe_scale()), axis=-1)
-    shares, locs, scales = (xp.moveaxis(a, -1, 0) for a in law)
+    shares, locs, scales = (moved_axis(a, -1, 0) for a in law)
     ones = xp.ones_like(shares)[..., None]
     between = mutual_information(shares, ones, locs[..., None], scales[..., None], points)
     point = xp.any((law.weights > 0) & (law.scale == 0), axis=-1)
@@ -107,7 +101,7 @@ def mutual_information(
     grid = _grid([_pool(share, members)], points)
     reference = _Mixture(*(a[:1, ...] for a in members))
     _, log_members, log_ratios = _compare(grid, reference, members)
-    log_mean = log_sum(xp.moveaxis(share, 0, -1), xp.moveaxis(log_members, 0, -1))
+    log_mean = log_sum(moved_axis(share, 0, -1), moved_axis(log_members, 0, -1))
     close = xp.all(xp.abs(log_ratios) < 0.5, axis=0)
     small = xp.where(close, log_ratios, 0.0)
     to_mean = small - xp.log1p(xp.sum(share * xp.expm1(small), axis=0))
@@ -118,9 +112,8 @@ def mutual_information(
 
 def _pool(share: Array, members: _Mixture) -> _Mixture:
     """The components of all members as those of one mixture."""
-    xp = namespace(share, *members)
     joint = members._replace(weights=share * members.weights)
-    return _Mixture(*(_flatten(xp.moveaxis(a, 0, -2)) for a in joint))
+    return _Mixture(*(_flatten(moved_axis(a, 0, -2)) for a in joint))
 
 
 # The integrand.

@@ -101,7 +101,7 @@ def laplace_affinity(
     s = safe_sqrt(scale * scale + scale2 * scale2)
     spread = s > 0
     safe_s = xp.where(spread, s, xp.ones_like(s))
-    width, z = safe_s / bandwidth, gap / safe_s
+    width, z = xp.clip(safe_s / bandwidth, max=_far(s)), gap / safe_s
     u1, u2 = (width - z) / math.sqrt(2), (width + z) / math.sqrt(2)
     decay = xp.exp(-(xp.where(z < 40, z, xp.full_like(z, 40.0)) ** 2) / 2)
     inside = u1 >= 0

@@ -38,8 +38,10 @@ _HEAVY_LEFT_ORDERS = (1.0, 2.0)
 #: Powers of g right of the window: laws in d dimensions have −d/2, −d/2 − 1, …
 _RIGHT_ORDERS = (0.0, -0.5, -1.0, -1.5)
 _LONGEST_WINDOW = 250.0
-#: Where windows may start if values cannot be read: bandwidths from 1e−11 to 1e16 data scales.
-_TRACED_POSITIONS = (-160, 60)
+#: Where values cannot be read: bandwidths from 1e−16 to 1e16 data scales.
+_TRACED_RANGE = 2 * math.log(1e16)
+#: Below this rate the window would reach scales that underflow.
+_SLOWEST = 0.035
 
 
 class _Left(NamedTuple):
@@ -79,7 +81,7 @@ def integrate(
     bandwidth: Array | None,
     rtol: float,
     start_value: float = 0.0,
-    decay: float = 2.0,
+    order: float = 2.0,
     slope: Array | None = None,
     cautious: bool = True,
     block: int = BLOCK,
@@ -89,18 +91,22 @@ def integrate(
     ``second_moment`` E‖X−Y‖² places the window and ``smallest_variance`` tells where g has
     reached its limit; both have the lead shape of g. ``start_value`` is g(0), other than zero
     only for bounded kernels, and ``slope`` is dg/dt at zero where it is known; reading it off
-    the nodes fails for laws of equal means, whose slope is zero. ``decay`` is lower for laws
-    with heavy tails, whose g is a smaller power of t at the left end. ``cautious`` is False where
-    the second moment bounds all others, as for normals: the window may then start later.
+    the nodes fails for laws of equal means, whose slope is zero. ``order`` is lower for laws
+    with heavy tails: that of the first power of t in g beside t and t². ``cautious`` is False
+    where the second moment bounds all others, as for normals: the window may then start later.
     ``block`` nodes are evaluated at once.
     """
     xp = namespace(second_moment)
     kernel = kernel.bare()
+    narrow = _narrow_rule(kernel)
+    if narrow is not None:
+        return _sum_over_rule(g, *narrow, second_moment, bandwidth)
     rtol = max(rtol, 4 * float(xp.finfo(second_moment.dtype).eps))
     step = grid_step(kernel, rtol)
     digits = math.log(1 / rtol)
     orders: tuple[float, ...] = _HEAVY_LEFT_ORDERS if slope is None else _CAUTIOUS_LEFT_ORDERS
-    start = -(digits + 8) / decay  # left of it g is a polynomial
+    rate = min(2.0, max(_SLOWEST, order + _left_exponent(kernel))) if slope is None else 2.0
+    start = -(digits + 8) / rate  # left of it g is a polynomial
     if slope is not None and not cautious:
         orders = _LEFT_ORDERS
         start = -(digits + 9) / len(orders)
@@ -111,7 +117,7 @@ def integrate(
     log_unit = log_moment if bandwidth is None else log_moment - 2 * xp.log(detach(bandwidth))
     position = xp.round((start - log_unit) / step)  # the window's first node, on the grid
     reach = log_moment - xp.log(4 * detach(smallest_variance))
-    low, high = _range(position, *_TRACED_POSITIONS)
+    low, high = _range(position, (start - _TRACED_RANGE) / step, (start + _TRACED_RANGE) / step)
     tables = _tables(kernel, step, low, high)
     margin = 0.55 * digits + 3.5  # the error of the right tail falls as t^(−2)
     wanted = _range(reach, 0.0, 3 * digits)[1] + margin
@@ -128,6 +134,18 @@ def integrate(
         left = _Left(start_value, None, _HEAVY_LEFT_ORDERS)
     block = count if is_traced(position) else block
     return _sum_over_window(g, tables, position, count, bandwidth, rtol, left, block)
+
+
+def _sum_over_rule(
+    g: AtScale, v: np.ndarray, weight: np.ndarray, like: Array, bandwidth: Array | None
+) -> Array:
+    xp = namespace(like)
+    nodes, weights = (
+        xp.reshape(from_numpy(values, like), (-1,) + (1,) * like.ndim) for values in (v, weight)
+    )
+    t = _scales(nodes, bandwidth)
+    t = xp.broadcast_to(t, (v.size, *np.broadcast_shapes(tuple(t.shape[1:]), tuple(like.shape))))
+    return xp.sum(weights * g(t)[0], axis=0)
 
 
 def _sum_over_window(
@@ -149,8 +167,7 @@ def _sum_over_window(
         if count - done - size < fit:  # no stub of a block
             size = count - done
         nodes = position[None, ...] + _column(range(done, done + size), position)
-        v = tables.step * nodes
-        t = xp.exp(v) if bandwidth is None else xp.exp(v) / bandwidth / bandwidth
+        t = _scales(tables.step * nodes, bandwidth)
         value, rest = g(t)
         if total is None:
             total = _left_tail(tables, nodes, t, value, left)
@@ -158,12 +175,22 @@ def _sum_over_window(
         done += size
         latest = [*latest, *(value[k] for k in range(size))][-fit:]
         last = nodes[-1]
-        complete = _look_up(tables.mass_above, tables, last) * rest[-1] <= 1e-2 * rtol * total
+        above = _look_up(tables.mass_above, tables, last)
+        complete = above * rest[-1] <= 1e-2 * rtol * xp.abs(total)
         if done >= count or bool(xp.all(complete | ~xp.isfinite(total))):
             break
-    constant = latest[-1] * _look_up(tables.mass_above, tables, last)
+    constant = latest[-1] * above
     fitted = _right_tail(tables, last, xp.stack(latest))
     return total + xp.where(complete, constant, fitted)
+
+
+def _scales(v: Array, bandwidth: Array | None) -> Array:
+    """t = e^v/bandwidth², cut where products with squares of the data would overflow."""
+    xp = namespace(v)
+    if bandwidth is not None:
+        v = v - 2 * xp.log(bandwidth)
+    far = 0.92 * math.log(float(xp.finfo(v.dtype).max))
+    return xp.exp(xp.clip(v, -far, far))
 
 
 def _left_tail(tables: Tables, nodes: Array, t: Array, g: Array, left: _Left) -> Array:
@@ -203,7 +230,7 @@ def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
 def _range(values: Array, low: float, high: float) -> tuple[int, int]:
     """The whole numbers around the finite values, or the given bounds under tracing."""
     if is_traced(values):
-        return int(low), int(high)
+        return math.floor(low), math.ceil(high)
     xp = namespace(values)
     finite = xp.isfinite(values)
     if not bool(xp.any(finite)):
@@ -228,11 +255,13 @@ def _cached_tables(kernel: ScaleMixture, step: float, low: int, high: int) -> Ta
     v = n * step
     with np.errstate(over="ignore", under="ignore"):
         weight = step * np.exp(kernel.log_density(v))
+    power = kernel.density_power
+    left_power, right_power = (None, None) if power is None else (power, -power)
     below = {
-        j: _running(weight, math.exp(-j * step))
+        j: _running(weight, step, j, left_power)
         for j in {0.0, 1.0, *_LEFT_ORDERS, *_CAUTIOUS_LEFT_ORDERS}
     }
-    above = {j: _running(weight[::-1], math.exp(j * step))[::-1].copy() for j in _RIGHT_ORDERS}
+    above = {j: _running(weight[::-1], step, -j, right_power)[::-1].copy() for j in _RIGHT_ORDERS}
     left: dict[tuple[float, ...], np.ndarray] = {
         orders: _fitted(below, orders, step)
         for orders in (_LEFT_ORDERS, _CAUTIOUS_LEFT_ORDERS, _HEAVY_LEFT_ORDERS)
@@ -255,18 +284,75 @@ def _fitted(sums: dict[float, np.ndarray], orders: tuple[float, ...], step: floa
         return np.asarray(np.linalg.inv(powers).T @ np.stack([sums[j] for j in orders]))
 
 
-def _running(weight: np.ndarray, decay: float) -> np.ndarray:
-    """Σ_{k<n} w_k decay^(n−k), started from a geometric series."""
-    start = 0.0
+def _running(weight: np.ndarray, step: float, order: float, power: float | None) -> np.ndarray:
+    """Σ_{k<n} w_k e^(−order·step·(n−k)), started from a geometric series.
+
+    Where the weights are a known power of t, its ratio keeps the digits that it differs from one.
+    """
+    decay, start = math.exp(-order * step), 0.0
     if weight[0] > 0 and weight[1] > 0:
-        ratio = weight[0] / weight[1] * decay
-        start = weight[0] * ratio / (1 - ratio) if ratio < 1 else math.inf
+        known = None if power is None else -(order + power) * step
+        exponent = math.log(weight[0] / weight[1] * decay) if known is None else known
+        start = weight[0] * math.exp(exponent) / -math.expm1(exponent) if exponent < 0 else math.inf
     out = np.empty_like(weight)
     total = start * 1.0
     for i, w in enumerate(weight):
         out[i] = total
         total = decay * (total + w)
     return out
+
+
+@functools.lru_cache(maxsize=256)
+def _left_exponent(kernel: ScaleMixture) -> float:
+    """The power of t in the kernel's density at t → 0: what left of the window adds falls by it."""
+    if kernel.density_power is not None:
+        return kernel.density_power
+    with np.errstate(over="ignore"):
+        before, after = kernel.log_density(np.asarray([-101.0, -100.0]))
+    return float(after - before) if math.isfinite(before) else math.inf
+
+
+@functools.lru_cache(maxsize=256)
+def _narrow_rule(kernel: ScaleMixture) -> tuple[np.ndarray, np.ndarray] | None:
+    """Nodes and weights for a density that is a narrow peak, None for any other.
+
+    The common grid is as wide as the data may be, and too coarse for a peak.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        v = np.linspace(-60.0, 60.0, 2401)
+        density = kernel.log_density(v)
+        top = int(np.argmax(np.where(np.isnan(density), -math.inf, density)))
+        if top in (0, v.size - 1) or density[top] - max(density[top - 4], density[top + 4]) < 8:
+            return None
+        low, high = v[top - 1], v[top + 1]
+        for _ in range(60):  # thirds of an interval around the peak
+            third = (high - low) / 3
+            left, right = kernel.log_density(np.asarray([low + third, high - third]))
+            low, high = (low + third, high) if left < right else (low, high - third)
+        peak = (low + high) / 2
+        width = 0.1
+        while True:  # where the density has fallen by the factor √e
+            below, at, above = kernel.log_density(peak + width * np.asarray([-1.0, 0.0, 1.0]))
+            fall = at - (below + above) / 2
+            if fall < 1:
+                break
+            width /= 2
+        width *= math.sqrt(0.5 / fall)
+        v = peak + 0.6 * width * np.arange(-27, 28)
+        weight = 0.6 * width * np.exp(kernel.log_density(v))
+    r2 = np.exp(np.linspace(-3.0, 3.0, 7) - peak)
+    _check_profile(kernel, r2, -np.expm1(-r2[:, None] * np.exp(v)) @ weight)
+    return v, weight
+
+
+def _check_profile(kernel: ScaleMixture, r2: np.ndarray, found: np.ndarray) -> None:
+    worst = float(np.max(np.abs(found / np.asarray(kernel.profile(r2, np)) - 1)))
+    if worst > 1e-6:
+        raise ParameterError(
+            f"log_density of {kernel!r} does not belong to its profile (relative difference "
+            f"{worst:.1e}): profile(s) must be the integral over v of "
+            "(1 − exp(−s·e^v))·exp(log_density(v))"
+        )
 
 
 @functools.lru_cache(maxsize=256)
@@ -283,12 +369,7 @@ def grid_step(kernel: ScaleMixture, rtol: float) -> float:
         if worst < rtol / 2000 + 5e-15:
             return step
         step *= 0.85
-    if worst > 1e-6:
-        raise ParameterError(
-            f"log_density of {kernel!r} does not belong to its profile (relative difference "
-            f"{worst:.1e}): profile(s) must be the integral over v of "
-            "(1 − exp(−s·e^v))·exp(log_density(v))"
-        )
+    _check_profile(kernel, r2, _profile_by_rule(kernel, r2, step))
     return step
 
 

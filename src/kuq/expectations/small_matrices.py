@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from kuq import _linalg as linalg
 from kuq._array import Array, epsilon, identity, namespace
 
 #: logdet(I + gram), L - I and L^-1 of the Cholesky factor L.
@@ -31,7 +32,7 @@ def pivots(gram: Array) -> Pivots:
     regular = xp.max(diagonal, axis=-1) < 0.1 * epsilon(gram) ** -0.5
     hollow = _hollow(gram, diagonal)
     hollow = xp.where(regular[..., None, None], hollow, xp.zeros_like(hollow))
-    lower = xp.linalg.cholesky(hollow + eye(gram))
+    lower = linalg.cholesky(hollow + eye(gram))
     # The rows of the factor have length one: 1 - pivot without a subtraction.
     explained = xp.sum((lower * (1 - eye(gram))) ** 2, axis=-1)
     return Pivots(xp.log1p(diagonal) + xp.log1p(-explained), explained, regular)
@@ -53,7 +54,7 @@ def unit_diagonal(gram: Array) -> tuple[Array, Array, Array, Array]:
     diagonal = xp.linalg.diagonal(gram)
     scale = 1 / xp.sqrt(1 + diagonal)
     hollow = _hollow(gram, diagonal)
-    values = xp.linalg.eigvalsh(hollow)
+    values = linalg.eigvalsh(hollow)
     lowest = xp.min(values, axis=-1)
     # Dependent columns and large t: an eigenvalue of I + hollow below its rounding error.
     least = epsilon(gram) - 1
@@ -72,8 +73,8 @@ def factorise(gram: Array) -> Factor:
     log_det, scale, hollow, lowest = unit_diagonal(gram)
     ridge = 16 * gram.shape[-1] * epsilon(gram)
     ridge = xp.where(lowest < -1, ridge - 1 - lowest, xp.full_like(lowest, ridge))
-    lower = xp.linalg.cholesky(hollow + (1 + ridge[..., None, None]) * eye(gram))
-    inverse = xp.linalg.inv(lower) * scale[..., None, :]
+    lower = linalg.cholesky(hollow + (1 + ridge[..., None, None]) * eye(gram))
+    inverse = linalg.inv(lower) * scale[..., None, :]
     lower = lower / scale[..., :, None] - eye(gram)
     error = gram - twice_symmetric(lower) - lower @ xp.matrix_transpose(lower)
     error = congruence(inverse, error)
@@ -106,8 +107,8 @@ def solve(gram: Array, vector: Array) -> Array:
     xp = namespace(gram)
     if gram.ndim > 2 and gram.shape[-3] == 1:
         system = xp.squeeze(gram, axis=gram.ndim - 3) + eye(gram)
-        return xp.matrix_transpose(xp.linalg.solve(system, xp.matrix_transpose(vector)))
-    return xp.linalg.solve(gram + eye(gram), vector[..., None])[..., 0]
+        return xp.matrix_transpose(linalg.solve(system, xp.matrix_transpose(vector)))
+    return linalg.solve(gram + eye(gram), vector[..., None])[..., 0]
 
 
 def congruence(matrix: Array, middle: Array) -> Array:
@@ -121,6 +122,6 @@ def twice_symmetric(matrix: Array) -> Array:
 def small_eigenvalues(matrix: Array) -> tuple[Array, Array]:
     """Whether all eigenvalues are below one half in size, and then these (zeros otherwise)."""
     xp = namespace(matrix)
-    values = xp.linalg.eigvalsh(matrix)
+    values = linalg.eigvalsh(matrix)
     small = xp.max(xp.abs(values), axis=-1) < 0.5
     return small, xp.where(small[..., None], values, xp.zeros_like(values))

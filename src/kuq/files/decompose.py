@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from kuq._replacing import check_target, replacing, sweep
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
 from kuq.files.arrays import read_npz
-from kuq.files.atomic import replacing
+from kuq.files.csv_text import without_formulas
+from kuq.files.own import CSV_HEAD, KINDS, MADE_BY, MARK, PARTS
+from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
 from kuq.files.tables import read_table
@@ -21,7 +24,6 @@ from kuq.result import Uncertainty
 
 ARRAYS, TABLES, GRIDS = (".npz",), (".csv", ".parquet"), (".nc", ".zarr")
 SUFFIXES = (*ARRAYS, *TABLES, *GRIDS)
-PARTS = ("total", "aleatoric", "epistemic")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class DecomposedFile:
     event_dims: tuple[str, ...] = ()
     #: How the numbers were computed, for further calls on ``some``.
     options: dict[str, Any] = field(default_factory=dict)
+    #: What was found in the file that its reader may not expect.
+    notes: tuple[str, ...] = ()
 
 
 def decompose_file(
@@ -71,7 +75,8 @@ def decompose_file(
     """Read a prediction, decompose its uncertainty, and write it in the same format.
 
     ``path`` ends in .npz, .csv, .parquet, .nc or .zarr; ``out`` is by default the name with
-    "-uncertainty" added. ``progress(done, total)`` is called now and then. Errors leave no file.
+    "-uncertainty" added. An output of an earlier call is replaced, anything else of that name is
+    refused. ``progress(done, total)`` is called now and then. Errors leave no file.
 
     >>> import kuq, numpy as np, tempfile, pathlib
     >>> from kuq.files import decompose_file
@@ -93,7 +98,7 @@ def decompose_file(
         return decompose_grid(path, score, out, layout, progress, options)
     stored = read_stored(path, layout)
     u = decompose_stored(stored, score, progress, **options)
-    _write(out, stored, u)
+    _write(out, stored, u, path)
     shape = u.total.shape
     return DecomposedFile(
         source=path,
@@ -151,16 +156,17 @@ def _suffix(path: Path) -> str:
 
 
 def _check_paths(path: Path, out: Path, suffix: str) -> None:
+    if not path.exists() and path.parent.is_dir():
+        sweep(path)  # a store may wait for the second half of its replacement
     if not path.exists():
         raise ParameterError(f"there is no file {str(path)!r}")
     if path.is_dir() and suffix != ".zarr":
         raise ParameterError(f"{str(path)!r} is a folder, not a {suffix} file")
     if out.suffix.lower() != suffix:
         raise ParameterError(f"the output has the format of the input, {suffix}; got {out.name!r}")
-    if out.exists() and out.samefile(path):
-        raise ParameterError("the output would replace the input; choose another name")
     if not out.parent.is_dir():
         raise ParameterError(f"the folder {str(out.parent)!r} does not exist")
+    check_target(out, KINDS[suffix], [path])
 
 
 def about(u: Uncertainty) -> dict[str, str]:
@@ -171,14 +177,16 @@ def about(u: Uncertainty) -> dict[str, str]:
         "method": u.method,
         "estimator": u.estimator,
         "unbiased": str(u.unbiased),
+        MADE_BY: MARK,
     }
 
 
-def _write(out: Path, stored: StoredPrediction, u: Uncertainty) -> None:
+def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) -> None:
     parts = {part: np.asarray(u[part]) for part in PARTS}
+    kind = KINDS[out.suffix.lower()]
     if out.suffix.lower() in ARRAYS:
         arrays: dict[str, Any] = {**parts, **about(u)}
-        with replacing(out) as part, part.open("wb") as file:
+        with replacing(out, kind, [source]) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
         return
     rows = stored.extra["rows"]
@@ -186,9 +194,13 @@ def _write(out: Path, stored: StoredPrediction, u: Uncertainty) -> None:
     if taken:
         raise ParameterError(f"the table has a column {taken[0]!r} already; rename it")
     table = rows.assign(**parts)
-    with replacing(out) as part:
+    with replacing(out, kind, [source]) as part:
         if out.suffix.lower() == ".csv":
-            table.to_csv(part, index=False)
+            table = without_formulas(table)
+            with part.open("w", encoding="utf-8", newline="") as file:
+                head = table.iloc[:0].to_csv(index=False, lineterminator="\n")
+                file.write(head.removesuffix(f"{','.join(PARTS)}\n") + f"{CSV_HEAD}\n")
+                table.to_csv(file, index=False, header=False, lineterminator="\n")
         else:
             table.attrs = about(u)
-            table.to_parquet(part, index=False)
+            write_parquet(table, part, stored.extra["index"])

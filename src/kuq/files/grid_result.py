@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kuq.distributions.base import Prediction
-from kuq.files.decompose import PARTS, DecomposedFile, Layout
-from kuq.files.grids import opened, prediction_in
+from kuq.files.decompose import DecomposedFile, Layout
+from kuq.files.grid_source import opened, prediction_in, reading
+from kuq.files.own import PARTS
+from kuq.files.roles import as_doubles, as_scale
 from kuq.result import Uncertainty
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def read_result(
     options: dict[str, Any],
 ) -> DecomposedFile:
     """The components as they were written; every so many if there are more than fit."""
-    with opened(out) as written:
+    with opened(out) as grid:
+        written = grid.dataset
         total = written["total"]
         every = _strides(total, tuple(total.dims), 1, _MOST_VALUES)
         some = written.isel({dim: slice(None, None, step) for dim, step in every.items()}).load()
@@ -89,7 +92,7 @@ def _readable(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "M":
         whole_days = bool(np.all(values == values.astype("datetime64[D]")))
         return np.datetime_as_string(values, unit="D" if whole_days else "m")
-    return values.astype(str)
+    return values.astype(object).astype(str)
 
 
 def _label(value: Any) -> str:
@@ -123,8 +126,9 @@ class _Some:
 
         operand = self.call.operands[0]
         core = operand.core
-        with opened(self.path) as dataset:
-            data, _, squared = prediction_in(dataset, self.layout)
+        with opened(self.path) as grid:
+            found = prediction_in(grid, self.layout)
+            data = found.data
             if self.first is not None:
                 data = data.isel({self.first: places * self.step})
             variables = {
@@ -146,7 +150,11 @@ class _Some:
                 part = variable.isel({d: s for d, s in thin.items() if d in variable.dims})
                 missing = [d for d in order if d not in part.dims]
                 part = part.expand_dims(missing).transpose(*order, *dims)
-                arrays.append(part.values**0.5 if squared and name == "scale" else part.values)
+                with reading(self.path):
+                    values = as_doubles(name, part.values)
+                arrays.append(
+                    as_scale(name, values) if found.squared and name == "scale" else values
+                )
         shapes = [a.shape[: len(order)] for a in arrays]
         block = Block(operand.layout, tuple(operand.variables), core)
         return block.prediction(tuple(arrays), np.broadcast_shapes(*shapes))[0]

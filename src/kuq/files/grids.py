@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
-from collections.abc import Hashable
+import uuid
+from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kuq._replacing import replacing
 from kuq.errors import KuqError, ParameterError
-from kuq.files.atomic import replacing
+from kuq.files.claims import check_memory
 from kuq.files.decompose import DecomposedFile, Layout
-from kuq.files.roles import find_law, is_variance
+from kuq.files.grid_source import Doubles, opened, prediction_in
+from kuq.files.hdf5_output import PatientFile
+from kuq.files.own import KINDS, MADE_BY, grid_mark
 from kuq.files.stored import Progress
 from kuq.kernels.base import Score
 
@@ -36,7 +44,7 @@ def decompose_grid(
 ) -> DecomposedFile:
     """Decompose a NetCDF file or Zarr store into another, without loading it as a whole."""
     try:
-        import dask
+        importlib.import_module("dask")
     except ImportError:
         raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
     from kuq.files.grid_result import read_result
@@ -51,64 +59,30 @@ def decompose_grid(
         "seed": options["seed"],
         "max_memory": _SCRATCH,
     }
-    with opened(path) as dataset:
-        data, weights, squared = prediction_in(dataset, layout)
-        if weights is not None:
-            settings["member_weights"] = weights
+    with opened(path) as grid:
+        found = prediction_in(grid, layout)
+        data = found.data
+        if found.weights is not None:
+            settings["member_weights"] = found.weights
         event = tuple(layout.event)
         dims = with_members(data, Dimensions(layout.member or AUTO, layout.sample or AUTO, event))
-        data = _in_pieces(data, *layout_of(data, dims, layout.nan_policy))
-        data = with_scales(data, squared)
+        data = _in_pieces(path, data, found.squared, *layout_of(data, dims, layout.nan_policy))
         call = prepared([data], score, dims, None, settings)
         u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
         u = u.drop_encoding()  # codecs of another format would not fit
-        with dask.config.set(num_workers=min(_WORKERS, os.cpu_count() or 1)), _telling(progress):
-            _write(u, out)
+        with _telling(progress):
+            _write(u, out, path)
         about = {**u.attrs, "units": u["total"].attrs["units"]}
-    return read_result(path, out, call, about, layout, options)
+    return replace(read_result(path, out, call, about, layout, options), notes=found.notes)
 
 
-def opened(path: Path) -> Any:
-    """A dataset whose values are read only when they are needed, without the graph of Dask."""
-    import xarray as xr
-
-    if not path.is_dir() and path.stat().st_size == 0:
-        raise ParameterError(f"{path} is empty")
-    try:
-        if path.suffix.lower() == ".zarr":
-            return xr.open_zarr(path, chunks=None, consolidated=False)
-        return xr.open_dataset(path, chunks=None)
-    except Exception as error:  # every backend has errors of its own for damaged files
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ParameterError(f"{path} cannot be read as a grid: {text}") from None
-
-
-def prediction_in(dataset: xr.Dataset, layout: Layout) -> tuple[Any, np.ndarray | None, bool]:
-    """A DataArray of draws or points, or a Dataset of parameters by kuq's names; weights.
-
-    The last says whether what serves as a scale is a variance. Nothing large is read.
-    """
-    import xarray as xr
-
-    names = [str(name) for name in dataset.data_vars]
-    if len(names) == 1 and not layout.names.given():
-        return dataset[names[0]], None, False
-    law, roles = find_law(names, layout.names)
-    weights = roles.pop("weights", None)
-    numbers = None if weights is None else np.asarray(dataset[weights].values, dtype=float)
-    if law in ("samples", "points"):
-        return dataset[roles[law]], numbers, False
-    found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
-    squared = is_variance("scale", roles.get("scale", ""))
-    return xr.Dataset(found, attrs=dataset.attrs), numbers, squared
-
-
-def with_scales(data: Any, squared: bool) -> Any:
-    """The data with a standard deviation in place of a variance, once it is cut into pieces."""
-    return data.assign(scale=data["scale"] ** 0.5) if squared else data
-
-
-def _in_pieces(data: Any, names: NamedLayout, variables: dict[str, xr.DataArray]) -> Any:
+def _in_pieces(
+    path: Path,
+    data: Any,
+    squared: bool,
+    names: NamedLayout,
+    variables: dict[str, xr.DataArray],
+) -> Any:
     """The data as Dask arrays, each piece with whole predictions and cut along the batch.
 
     Pieces are read from the file as they are needed; a Dask array with the chunks of the file
@@ -118,14 +92,35 @@ def _in_pieces(data: Any, names: NamedLayout, variables: dict[str, xr.DataArray]
     every = variables.values()
     sizes = {dim: n for v in every for dim, n in v.sizes.items() if dim not in core}
     largest = max(every, key=lambda v: math.prod(n for d, n in v.sizes.items() if d in core))
-    whole = largest.dtype.itemsize * math.prod(n for d, n in largest.sizes.items() if d in core)
+    whole = 8 * math.prod(n for d, n in largest.sizes.items() if d in core)
+    check_memory(path, whole * len(variables), "one prediction has to fit; take fewer draws")
     room = max(1, _PIECE // max(whole, 1))
-    pieces: dict[Hashable, int] = dict.fromkeys(core, -1)
+    pieces: dict[Hashable, int] = {}
     for dim in reversed([d for d in largest.dims if d in sizes]):
         stored = _stored_chunk(largest, dim)
         pieces[dim] = _piece(sizes[dim], stored, room)
         room = max(1, room // pieces[dim])
-    return data.chunk({dim: n for dim, n in pieces.items() if dim in data.dims})
+    lazy = {
+        name: _lazy(path, variable, squared and name == "scale", pieces)
+        for name, variable in variables.items()
+    }
+    return data.assign(lazy) if hasattr(data, "data_vars") else next(iter(lazy.values()))
+
+
+def _lazy(
+    path: Path, variable: xr.DataArray, squared: bool, pieces: dict[Hashable, int]
+) -> xr.DataArray:
+    import dask.array
+
+    make: Any = dask.array.from_array  # has no types
+    values = make(
+        Doubles(path, variable.variable, str(variable.name), squared),
+        chunks=tuple(pieces.get(dim, -1) for dim in variable.dims),
+        name=f"{variable.name}-{uuid.uuid4().hex}",  # a digest would read all of it
+        asarray=False,
+        meta=np.empty((0,) * variable.ndim),
+    )
+    return variable.copy(data=values)
 
 
 def _stored_chunk(variable: xr.DataArray, dim: Hashable) -> int:
@@ -158,14 +153,40 @@ def _telling(progress: Progress | None) -> Any:
     return make(start_state=start, posttask=finished)
 
 
-def _write(u: xr.Dataset, out: Path) -> None:
-    with replacing(out) as part:
+def _write(u: xr.Dataset, out: Path, source: Path) -> None:
+    suffix = out.suffix.lower()
+    u = u.assign_attrs({MADE_BY: grid_mark({*u.variables, *u.dims})})
+    with replacing(out, KINDS[suffix], [source]) as part, _threads():
         try:
-            if out.suffix.lower() == ".zarr":
+            if suffix == ".zarr":
                 u.to_zarr(part, mode="w", consolidated=False)
             else:
-                u.to_netcdf(part, engine="h5netcdf")
+                _write_netcdf(u, part)
         except (KuqError, OSError):
             raise
         except (ValueError, RuntimeError, TypeError) as error:
             raise ParameterError(f"{out} cannot be written: {error}") from None
+
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    """Threads for Dask that have ended when the block has: what they write can be removed then."""
+    import dask
+
+    pool = ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1))
+    try:
+        with dask.config.set(pool=pool):
+            yield
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _write_netcdf(u: xr.Dataset, part: Path) -> None:
+    from dask import callbacks
+
+    make: Any = callbacks.Callback  # has no types
+    with closing(PatientFile(part)) as file, make(posttask=file.check):
+        try:
+            u.to_netcdf(file, engine="h5netcdf")
+        finally:
+            file.check()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,13 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "beta": ("beta",),
     "mixture": ("mixture_weights", "component_weights", "pi"),
     "weights": ("weights", "weight", "member_weights"),
+}
+_ROLES = {alias: role for role, aliases in ALIASES.items() for alias in aliases}
+#: Words of names that say how far something spreads; which measure of it, they leave open.
+_SPREADS = {
+    *("uncertainty", "uncertainties", "unc", "std", "stds", "sd", "stddev", "stdev", "sigma"),
+    *("variance", "var", "scale", "spread", "error", "errors", "err", "stderr", "se", "sem"),
+    *("ci", "lower", "upper", "noise", "precision", "logvar"),
 }
 MEMBERS = ("member", "realization", "number", "ensemble", "model", "tree")
 DRAWS = ("sample", "draw")
@@ -57,33 +66,120 @@ class Names:
         return {role: name for role, name in vars(self).items() if name is not None}
 
 
-def find_law(available: Iterable[str], names: Names) -> tuple[str, dict[str, str]]:
-    """The law that a file holds, and its parameters: role to name."""
+def find_law(
+    available: Iterable[str], names: Names, shown: Iterable[str] | None = None
+) -> tuple[str, dict[str, str]]:
+    """The law that a file holds, and its parameters: role to name.
+
+    An error shows ``shown``, by default what is available.
+    Where names leave a choice (``mean`` and ``mu``, ``std`` and ``variance``, draws beside means
+    and standard deviations), it is refused: what is not used would be dropped without a word.
+    """
     available = list(available)
-    roles = _given(available, names)
-    explicit = {role for role in roles if role != "weights"}
-    for role, aliases in ALIASES.items():
-        if role in roles:
-            continue
-        lowered = {name.lower(): name for name in available if name not in roles.values()}
-        found = next((lowered[alias] for alias in aliases if alias in lowered), None)
-        if found is not None:
-            roles[role] = found
-    if "variance" in roles and "scale" not in roles:
-        roles["scale"] = roles["variance"]
-    for law, needed in LAWS.items():
-        if explicit and not explicit <= set(needed):
-            continue
-        if set(needed) <= set(roles):
-            kept = {role: roles[role] for role in needed}
-            if "weights" in roles:
-                kept["weights"] = roles["weights"]
-            return law, kept
-    shown = ", ".join(map(repr, available[:12])) + (", …" if len(available) > 12 else "")
-    raise ParameterError(
-        f"no prediction was found among {shown or 'nothing'}; expected {LAYOUT}; other names can "
-        "be given with --loc and --scale, --samples or --points"
+    given = _given(available, names)
+    found = _by_role(available, given)
+    present = set(found)
+    if "variance" in present:
+        present.add("scale")
+    explicit = set(given) - {"weights"}
+    complete = [
+        law for law, needed in LAWS.items() if set(needed) <= present and not explicit - set(needed)
+    ]
+    if not complete:
+        raise ParameterError(
+            f"no prediction was found among {listed(shown or available) or 'nothing'}; expected "
+            f"{LAYOUT}; other names can be given with --loc and --scale, --samples or --points"
+        )
+    law = complete[0]
+    if not explicit:
+        _check_other_laws(complete, found)
+    roles = {}
+    for role in (*LAWS[law], *(["weights"] if "weights" in found else [])):
+        candidates = found.get(role, [])
+        if role == "scale" and role not in given:
+            candidates = [*candidates, *found.get("variance", [])]
+        if len(candidates) > 1:
+            raise ParameterError(
+                f"{listed(candidates)} may each be the {role} of the predictions; remove all but "
+                f"one{f', or say which: --{role} {candidates[0]}' if hasattr(names, role) else ''}"
+            )
+        roles[role] = candidates[0]
+    _check_weights(law, roles)
+    _check_spread(law, roles, available, explicit)
+    return law, roles
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names for an error, the first of very many."""
+    shown = [repr(str(name)) for name in names]
+    return ", ".join(shown[:12]) + (", …" if len(shown) > 12 else "")
+
+
+def role_of(name: str) -> str | None:
+    """The role of a usual name, whatever its case."""
+    return _ROLES.get(name.lower())
+
+
+def is_spread(name: str) -> bool:
+    """Whether a name says how far something spreads, so that it cannot be a prediction itself."""
+    return role_of(name) in ("scale", "variance") or not _SPREADS.isdisjoint(
+        re.split(r"[^a-z]+", name.lower())
     )
+
+
+def _by_role(available: list[str], given: dict[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in available:
+        role = role_of(name)
+        if role is not None and role not in given and name not in given.values():
+            found.setdefault(role, []).append(name)
+    return found | {role: [name] for role, name in given.items()}
+
+
+def _check_other_laws(complete: list[str], found: dict[str, list[str]]) -> None:
+    """Parameters, draws and points beside each other: which are meant has to be said."""
+    kinds = {law if law in ("samples", "points") else "loc": law for law in reversed(complete)}
+    if len(kinds) > 1:
+        options = {option: found[option][0] for option in kinds}
+        raise ParameterError(
+            f"{listed(options.values())} may each be the prediction ({', '.join(kinds.values())}); "
+            "say which is meant: "
+            + " or ".join(f"--{option} {name}" for option, name in options.items())
+        )
+
+
+def _check_weights(law: str, roles: dict[str, str]) -> None:
+    if law == "evidential" and "weights" in roles:
+        raise ParameterError(
+            f"{roles['weights']!r}: evidential predictions have no members to weigh; remove it"
+        )
+
+
+def _check_spread(
+    law: str, roles: dict[str, str], available: list[str], explicit: set[str]
+) -> None:
+    """A spread beside points or draws, or one that is not the scale of its law."""
+    if law in ("points", "samples") and not explicit:
+        for name in available:
+            if name not in roles.values() and is_spread(name):
+                used = roles[law]
+                raise ParameterError(
+                    f"{name!r} beside {used!r} says how far predictions spread and would be left "
+                    f"out; if it is a standard deviation, say --loc {used} --scale {name}; if "
+                    f"{used!r} holds {'draws' if law == 'samples' else 'point predictions'}, say "
+                    f"--{law} {used}"
+                )
+    if law == "student" and "scale" not in explicit:
+        check_student_scale(roles["scale"], roles["scale"])
+
+
+def check_student_scale(name: str, column: str) -> None:
+    """Refuse a spread that may be the standard deviation of Student's t instead of its scale."""
+    if name.lower() not in ("scale", "sigma"):
+        raise ParameterError(
+            f"{column!r} may be the scale of Student's t or its standard deviation, which is "
+            "larger; it has to be the scale: call it so, or name it with --scale"
+        )
 
 
 def is_variance(role: str, name: str) -> bool:
@@ -93,11 +189,26 @@ def is_variance(role: str, name: str) -> bool:
 
 def as_parameter(role: str, name: str, values: np.ndarray) -> np.ndarray:
     """The values of a parameter; a variance that serves as a scale becomes one."""
-    if not is_variance(role, name):
-        return values
+    return as_scale(name, values) if is_variance(role, name) else values
+
+
+def as_scale(name: str, values: np.ndarray) -> np.ndarray:
+    """Standard deviations of variances."""
     if np.any(values < 0):
         raise ParameterError(f"{name!r} is a variance and must not be negative")
     return np.asarray(np.sqrt(values))
+
+
+def as_doubles(name: str, values: np.ndarray) -> np.ndarray:
+    """Real numbers of any type in double precision, in which everything is computed."""
+    if values.dtype.kind not in "fiub":
+        raise ParameterError(f"{name!r} must hold real numbers, got dtype {values.dtype}")
+    if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+        raise ParameterError(
+            f"{name!r} has {values.dtype}, of more than double precision, which means something "
+            "else on every machine; save it as float64"
+        )
+    return np.asarray(values, dtype=np.float64)
 
 
 def _given(available: list[str], names: Names) -> dict[str, str]:
@@ -105,7 +216,6 @@ def _given(available: list[str], names: Names) -> dict[str, str]:
     for role, name in roles.items():
         if name not in available:
             raise ParameterError(
-                f"--{role} {name}: there is no such name; the file holds "
-                f"{', '.join(map(repr, available[:12]))}"
+                f"--{role} {name}: there is no such name; the file holds {listed(available)}"
             )
     return roles

@@ -19,8 +19,8 @@ from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.result import Uncertainty
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.views import resolve_bandwidths
 from kuq.uncertainty import decompose
+from kuq.views import resolve_bandwidths
 
 #: Numbers of the prediction that one piece of work touches.
 _PIECE = 2**22

@@ -2,31 +2,48 @@
 
 Wide tables have one row per input and columns ``mean_0, std_0, mean_1, std_1, …`` (any usual
 names), ``sample_0_0, sample_0_1, …`` for draw 1 of member 0, or ``member_0, member_1, …`` for point
-predictions. Long tables have a column ``member`` (and ``sample`` for draws), and every other column
-says which input a row belongs to. Evidential predictions have one row per input and the columns
-loc, nu, alpha, beta.
+predictions, and ``weight_0, weight_1, …`` for weights of members. Long tables have a column
+``member`` (and ``sample`` for draws), and every other column says which input a row belongs to.
+Evidential predictions have one row per input and the columns loc, nu, alpha, beta.
+
+The names of the columns decide how a table is read, before any row of it is.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from kuq.errors import ParameterError, ShapeError
-from kuq.files.roles import ALIASES, DRAWS, MEMBERS, Names, as_parameter, find_law
+from kuq.files.csv_text import read_csv, read_header
+from kuq.files.roles import (
+    DRAWS,
+    MEMBERS,
+    Names,
+    as_parameter,
+    check_student_scale,
+    find_law,
+    listed,
+    role_of,
+)
 from kuq.files.stored import StoredPrediction
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROLES = {alias: role for role, aliases in ALIASES.items() for alias in aliases}
+#: Longer names are no numbered ones; matching takes the square of their length.
+_LONGEST_NAME = 200
 _NUMBERED = re.compile(
-    r"^(?:(?:member|model)[_.\- ]?(?P<before>\d+)[_.\- ](?P<named>[a-z0-9_]*[a-z]\w*)"
-    r"|(?P<name>[a-z]\w*?)[_.\- ]?(?P<member>\d+)(?:[_.\- ](?P<draw>\d+))?)$",
+    r"^(?:(?:member|model)[_.\- ]?(?P<before>[0-9]{1,9})[_.\- ](?P<named>[a-z0-9_]*[a-z]\w*)"
+    r"|(?P<name>[a-z]\w*?)[_.\- ]?(?P<member>[0-9]{1,9})(?:[_.\- ](?P<draw>[0-9]{1,9}))?)$",
     re.IGNORECASE,
 )
 
@@ -40,73 +57,91 @@ def read_table(
     nan_policy: str = "raise",
 ) -> StoredPrediction:
     """The prediction in a ``.csv`` or ``.parquet`` file."""
-    table = _load(path)
-    if table.empty:
-        raise ParameterError(f"{path} has no rows")
-    if len(set(table.columns)) < len(table.columns):
-        twice = next(c for c in table.columns if list(table.columns).count(c) > 1)
-        raise ParameterError(f"the column {twice!r} appears twice")
-    member = _column(table, member, MEMBERS, "--member")
-    if member is not None:
-        sample = _column(table, sample, DRAWS, "--sample")
-        return _long(table, names, member, sample, nan_policy)
-    wide = _wide_columns(table.columns)
-    if wide and not names.given():
-        return _wide(table, wide, nan_policy)
-    if not {"nu", "alpha", "beta"} <= {str(name).lower() for name in table.columns}:
-        raise ParameterError(
-            "a table needs numbered columns such as mean_0, std_0, mean_1, std_1, or a column "
-            "'member' (--member) and one row per input and member; found "
-            f"{_listed(table.columns)}"
-        )
-    _, roles = find_law(map(str, table.columns), names)
-    arrays = {role: _numbers(table, [name])[:, 0] for role, name in roles.items()}
-    return _stored("evidential", arrays, table, table, nan_policy)
-
-
-def _load(path: Path) -> pd.DataFrame:
     try:
-        import pandas as pd
+        import pandas  # noqa: F401
     except ImportError:
         raise ParameterError('tables need pandas: pip install "kuq[files]"') from None
-    if path.stat().st_size == 0:
-        raise ParameterError(f"{path} is empty")
-    try:
-        if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, float_precision="round_trip")
-        return pd.read_parquet(path)
-    except ImportError:
-        raise ParameterError('.parquet files need pyarrow: pip install "kuq[files]"') from None
-    except Exception as error:  # every reader has errors of its own for damaged files
-        text = str(error) or type(error).__name__
-        raise ParameterError(f"{path} cannot be read as a table: {text}") from None
+    if path.suffix.lower() == ".csv":
+        layout = _layout(read_header(path), names, member, sample)
+        table = read_csv(path, layout.number_columns)
+    else:
+        from kuq.files.parquet import read_parquet
+
+        table = read_parquet(path)
+        layout = _layout(list(table.columns), names, member, sample)
+    if len(table) == 0:
+        raise ParameterError(f"{path} has no rows")
+    stored = layout.read(table, nan_policy)
+    return replace(stored, extra={**stored.extra, "index": table.attrs.get("index", [])})
 
 
-def _column(
-    table: pd.DataFrame, given: str | None, usual: Sequence[str], option: str
-) -> str | None:
-    """A column by its given or usual name."""
+class _TableLayout(ABC):
+    """How a table is read."""
+
+    @property
+    @abstractmethod
+    def number_columns(self) -> set[str]:
+        """The columns that have to hold numbers."""
+
+    @abstractmethod
+    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+        """The prediction in a table."""
+
+
+def _layout(
+    columns: list[str], names: Names, member: str | None, sample: str | None
+) -> _TableLayout:
+    member = _column(columns, member, MEMBERS, "--member")
+    if member is not None:
+        sample = _column(columns, sample, DRAWS, "--sample")
+        return _long_layout(columns, names, member, sample)
+    if sample is not None:
+        raise ParameterError("--sample is for tables with a row per draw, which need --member")
+    wide = _wide_columns(columns)
+    if wide:
+        if names.given():
+            raise ParameterError(
+                f"--{next(iter(names.given()))} names a column of a table with a row per input and "
+                "member, which needs --member; numbered columns have their usual names"
+            )
+        return _wide_layout(wide)
+    if not {"nu", "alpha", "beta"} <= {name.lower() for name in columns}:
+        raise ParameterError(
+            "a table needs numbered columns such as mean_0, std_0, mean_1, std_1, or a column "
+            f"'member' (--member) and one row per input and member; found {listed(columns)}"
+        )
+    law, roles = find_law(columns, names)
+    if law != "evidential":
+        raise ParameterError(f"a table without members holds loc, nu, alpha, beta; found {law}")
+    return _Evidential(roles)
+
+
+def _column(columns: list[str], given: str | None, usual: Sequence[str], option: str) -> str | None:
+    """A column by its given name, or the only one with a usual name."""
     if given is not None:
-        if given not in table.columns:
+        if given not in columns:
             raise ParameterError(f"{option} {given}: there is no such column")
         return given
-    lowered = {str(name).lower(): str(name) for name in table.columns}
-    return next((lowered[name] for name in usual if name in lowered), None)
-
-
-def _listed(columns: Any) -> str:
-    shown = [repr(str(c)) for c in columns]
-    return ", ".join(shown[:12]) + (", …" if len(shown) > 12 else "")
+    found = [name for name in columns if name.lower() in usual]
+    if len(found) > 1:
+        raise ParameterError(
+            f"the columns {listed(found)} may each be {option[2:]}; say which: {option} {found[0]}"
+        )
+    return found[0] if found else None
 
 
 def _numbers(table: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
-    for name in columns:
-        if table[name].dtype.kind not in "fiub":
+    """The columns as doubles, (rows, columns)."""
+    values = np.empty((len(table), len(columns)))
+    for place, name in enumerate(columns):
+        column = table[name]
+        if column.dtype.kind not in "fiub":
             raise ParameterError(
-                f"the column {name!r} must hold numbers, got {table[name].dtype}; "
-                f"the first entry is {table[name].iloc[0]!r}"
+                f"the column {name!r} must hold numbers, got {column.dtype}; "
+                f"the first entry is {column.iloc[0]!r}"
             )
-    return np.asarray(table[list(columns)].to_numpy(dtype=float))
+        values[:, place] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def _stored(
@@ -132,128 +167,250 @@ def _entry(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-# Wide tables: role -> {(member, draw): column}.
-
-_Wide = dict[str, dict[tuple[int, int | None], str]]
-
-
-def _wide_columns(columns: Any) -> _Wide:
-    found: _Wide = {}
-    for column in map(str, columns):
-        match = _NUMBERED.match(column)
-        if match is None:
-            continue
-        name = (match["named"] or match["name"]).lower()
-        number = int(match["before"] or match["member"])
-        draw = None if match["draw"] is None else int(match["draw"])
-        role = "points" if name in MEMBERS else _ROLES.get(name)
-        if name in DRAWS:
-            role = "samples"
-        if role is not None and role != "weights":
-            found.setdefault(role, {})[number, draw] = column
-    return found
-
-
-def _wide(table: pd.DataFrame, wide: _Wide, nan_policy: str) -> StoredPrediction:
-    law, roles = find_law(wide, Names())
-    chosen = {role: wide[name] for role, name in roles.items()}
-    places = [sorted(columns) for columns in chosen.values()]
-    if any(place != places[0] for place in places):
-        listed = ", ".join(f"{len(columns)} of {role}" for role, columns in chosen.items())
-        raise ShapeError(f"every member needs all of its columns, got {listed}")
-    members = sorted({member for member, _ in places[0]})
-    arrays = {}
-    for role, columns in chosen.items():
-        values = _numbers(table, [columns[place] for place in places[0]])
-        values = _with_draws(values, places[0], members) if law == "samples" else values.T
-        arrays[role] = as_parameter(role, roles[role], values)
-    used = {column for columns in chosen.values() for column in columns.values()}
-    keys = table[[c for c in table.columns if c not in used]]
-    return _stored(law, arrays, table, keys, nan_policy)
-
-
-def _with_draws(
-    values: np.ndarray, places: list[tuple[int, int | None]], members: list[int]
-) -> np.ndarray:
-    """(rows, columns) to (members, rows, draws)."""
-    if any(draw is None for _, draw in places):
-        raise ShapeError(
-            "columns of draws need two numbers, member and draw, as in sample_0_0, sample_0_1; "
-            "point predictions are called member_0, member_1, …"
-        )
-    counts = {member: sum(m == member for m, _ in places) for member in members}
-    if len(set(counts.values())) > 1:
-        raise ShapeError(f"every member needs the same number of draws, got {counts}")
-    shaped = values.reshape(len(values), len(members), -1)
-    return np.moveaxis(shaped, 1, 0)
-
-
-# Long tables.
-
-
-def _long(
-    table: pd.DataFrame, names: Names, member: str, sample: str | None, nan_policy: str
-) -> StoredPrediction:
-    others = [str(c) for c in table.columns if c not in (member, sample)]
-    law, roles = find_law(others, names)
-    if law == "evidential":
-        raise ParameterError(f"evidential predictions have no members; remove {member!r}")
-    if sample is None and law == "samples":
-        law, roles["points"] = "points", roles.pop("samples")
-    if sample is not None and law != "samples":
-        raise ParameterError(f"a column of draws {sample!r} needs values, found {_listed(others)}")
-    used = set(roles.values())
-    keys = [name for name in others if name not in used]
-    order = [*keys, member] + ([sample] if sample else [])
-    axes, shape, rows = _grid(table, keys, member, sample)
-    if len(table) != int(np.prod(shape)):
-        raise ShapeError(
-            f"expected one row for each of {shape[1]} inputs × {shape[0]} members"
-            + (f" × {shape[2]} draws" if sample else "")
-            + f", got {len(table)} rows; inputs are told apart by {_listed(keys) or 'their order'}"
-        )
-    arrays: dict[str, np.ndarray] = {}
-    for role, name in roles.items():
-        filled = np.full(shape, np.nan)
-        seen = np.zeros(shape, dtype=bool)
-        filled[axes] = _numbers(table, [name])[:, 0]
-        seen[axes] = True
-        if not seen.all():
-            raise ShapeError(f"some rows appear twice and others are missing, by {_listed(order)}")
-        arrays[role] = as_parameter(role, name, filled)
-    weights = arrays.pop("weights", None)
-    if weights is not None:
-        weights = _member_weights(weights)
-    return _stored(law, arrays, rows, rows, nan_policy, weights)
-
-
-def _grid(
-    table: pd.DataFrame, keys: list[str], member: str, sample: str | None
-) -> tuple[tuple[np.ndarray, ...], tuple[int, ...], pd.DataFrame]:
-    """The place of every row in (members, inputs, [draws]), its shape, and one row per input."""
-    import pandas as pd
-
-    codes, found = pd.factorize(table[member], sort=True)
-    if (codes < 0).any():
-        raise ParameterError(f"the column {member!r} has missing entries")
-    inner = [member] + ([sample] if sample else [])
-    if keys:
-        inputs = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
-        rows = table[keys].drop_duplicates().reset_index(drop=True)
-    else:
-        inputs = table.groupby(inner, sort=False).cumcount().to_numpy()
-        rows = pd.DataFrame({"input": np.arange(inputs.max() + 1)})
-    axes: tuple[np.ndarray, ...] = (codes, inputs)
-    shape: tuple[int, ...] = (len(found), len(rows))
-    if sample:
-        draws, kinds = pd.factorize(table[sample], sort=True)
-        axes, shape = (*axes, draws), (*shape, len(kinds))
-    return axes, shape, rows
-
-
 def _member_weights(weights: np.ndarray) -> np.ndarray:
-    """One weight per member, which must be the same in all of its rows."""
+    """One weight per member, (members, …), which must be the same in all of its rows."""
     flat = weights.reshape(len(weights), -1)
     if np.any(flat != flat[:, :1]):
         raise ParameterError("the weight of a member must be the same in all of its rows")
     return flat[:, 0]
+
+
+@final
+@dataclass(frozen=True)
+class _Evidential(_TableLayout):
+    """One row per input with the parameters of an evidential prediction."""
+
+    roles: dict[str, str]
+
+    @property
+    def number_columns(self) -> set[str]:
+        return set(self.roles.values())
+
+    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+        arrays = {role: _numbers(table, [name])[:, 0] for role, name in self.roles.items()}
+        return _stored("evidential", arrays, table, table, nan_policy)
+
+
+#: Roles that no law uses beside each other in numbered columns.
+_EITHER = (
+    *(("scale", "variance"), ("samples", "points"), ("mixture", "loc"), ("mixture", "scale")),
+    *((one, other) for one in ("samples", "points") for other in ("loc", "scale", "variance")),
+)
+#: Role -> {(member, draw): column}.
+_Wide = dict[str, dict[tuple[int, int | None], str]]
+
+
+def _numbered(column: str) -> tuple[str, int, int | None] | None:
+    """The name in a numbered column, the member, and the draw if it has one."""
+    match = _NUMBERED.match(column) if len(column) < _LONGEST_NAME else None
+    if match is None:
+        return None
+    draw = None if match["draw"] is None else int(match["draw"])
+    name = (match["named"] or match["name"]).lower()
+    return name, int(match["before"] or match["member"]), draw
+
+
+def _wide_columns(columns: list[str]) -> _Wide:
+    found: _Wide = {}
+    for column in columns:
+        parts = _numbered(column)
+        if parts is None:
+            continue
+        name, member, draw = parts
+        role = "points" if name in MEMBERS else "samples" if name in DRAWS else role_of(name)
+        if role is None:
+            continue
+        places = found.setdefault(role, {})
+        if (member, draw) in places:
+            raise ParameterError(
+                f"the columns {places[member, draw]!r} and {column!r} are both the {role} of "
+                f"member {member}; remove or rename one"
+            )
+        places[member, draw] = column
+    return found if set(found) - {"weights"} else {}
+
+
+def _wide_layout(wide: _Wide) -> _WideTable:
+    first = {role: next(iter(places.values())) for role, places in wide.items()}
+    for one, other in _EITHER:
+        if one in wide and other in wide:
+            raise ParameterError(
+                f"the columns {first[one]!r} ({one}) and {first[other]!r} ({other}) may each be "
+                "meant; remove or rename one and those like it"
+            )
+    law, roles = find_law(wide, Names(), first.values())
+    if law == "evidential":
+        raise ParameterError(
+            "evidential predictions have no members: they stand in the columns loc, nu, alpha and "
+            f"beta, not in {first['nu']!r}"
+        )
+    columns = {role: wide[name] for role, name in roles.items()}
+    for column in columns["scale"].values() if law == "student" else ():
+        name, _, _ = _numbered(column) or (column, 0, None)
+        check_student_scale(name, column)
+    _check_places(law, columns)
+    return _WideTable(law, roles, columns)
+
+
+def _check_places(law: str, columns: _Wide) -> None:
+    """Every member has all of its columns, and draws have two numbers, others one."""
+    numbered_twice = [c for r in columns.values() for (_, d), c in r.items() if d is not None]
+    drawn = columns.get("samples", {})
+    if law == "samples" and len(numbered_twice) < len(drawn):
+        raise ShapeError(
+            "columns of draws need two numbers, member and draw, as in sample_0_0, sample_0_1; "
+            "point predictions are called member_0, member_1, …"
+        )
+    if law != "samples" and numbered_twice:
+        raise ShapeError(
+            f"the column {numbered_twice[0]!r} has two numbers, which only draws have (member and "
+            "draw, as in sample_0_1); tables hold scalar outcomes, .npz files all"
+        )
+    members = {role: {member for member, _ in places} for role, places in columns.items()}
+    if len(set(map(frozenset, members.values()))) > 1:
+        counts = ", ".join(f"{len(found)} of {role}" for role, found in members.items())
+        raise ShapeError(f"every member needs all of its columns, got {counts}")
+    counted = Counter(member for member, _ in drawn)
+    if len(set(counted.values())) > 1:
+        raise ShapeError(f"every member needs the same number of draws, got {dict(counted)}")
+
+
+@final
+@dataclass(frozen=True)
+class _WideTable(_TableLayout):
+    """One row per input, and columns for every member."""
+
+    law: str
+    roles: dict[str, str]
+    columns: _Wide
+
+    @property
+    def number_columns(self) -> set[str]:
+        return {column for places in self.columns.values() for column in places.values()}
+
+    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+        arrays = {}
+        for role, places in self.columns.items():
+            values = _numbers(table, [places[place] for place in sorted(places)]).T
+            if role == "samples":  # (members × draws, rows) to (members, rows, draws)
+                members = len({member for member, _ in places})
+                values = np.swapaxes(values.reshape(members, -1, len(table)), 1, 2)
+            arrays[role] = as_parameter(role, self.roles[role], values)
+        weights = arrays.pop("weights", None)
+        if weights is not None:
+            weights = _member_weights(weights)
+        used = self.number_columns
+        keys = table[[name for name in table.columns if name not in used]]
+        return _stored(self.law, arrays, table, keys, nan_policy, weights)
+
+
+def _long_layout(columns: list[str], names: Names, member: str, sample: str | None) -> _LongTable:
+    others = [name for name in columns if name not in (member, sample)]
+    law, roles = find_law(others, names)
+    if law == "evidential":
+        raise ParameterError(f"evidential predictions have no members; remove {member!r}")
+    if law == "mixture":
+        raise ParameterError("tables hold no mixtures; they are read from .npz, .nc and .zarr")
+    if sample is None and law == "samples":
+        law, roles["points"] = "points", roles.pop("samples")
+    if sample is not None and law != "samples":
+        raise ParameterError(f"a column of draws {sample!r} needs values, found {listed(others)}")
+    keys = [name for name in others if name not in roles.values()]
+    return _LongTable(law, roles, keys, member, sample)
+
+
+@final
+@dataclass(frozen=True)
+class _LongTable(_TableLayout):
+    """One row per input and member, and per draw if there are draws."""
+
+    law: str
+    roles: dict[str, str]
+    keys: list[str]
+    member: str
+    sample: str | None
+
+    @property
+    def number_columns(self) -> set[str]:
+        return set(self.roles.values())
+
+    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+        axes, shape, rows = self._places(table)
+        if len(table) != math.prod(shape):
+            raise ShapeError(
+                f"expected one row for each of {shape[1]} inputs × {shape[0]} members"
+                + (f" × {shape[2]} draws" if self.sample else "")
+                + f", got {len(table)} rows; inputs are told apart by "
+                + (listed(self.keys) or "their order")
+            )
+        place = np.ravel_multi_index(axes, shape)
+        if len(table) != len(np.unique(place)):
+            order = [*self.keys, self.member] + ([self.sample] if self.sample else [])
+            raise ShapeError(f"some rows appear twice and others are missing, by {listed(order)}")
+        arrays: dict[str, np.ndarray] = {}
+        for role, name in self.roles.items():
+            filled = np.empty(shape)
+            filled.flat[place] = _numbers(table, [name])[:, 0]
+            arrays[role] = as_parameter(role, name, filled)
+        weights = arrays.pop("weights", None)
+        if weights is not None:
+            weights = _member_weights(weights)
+        return _stored(self.law, arrays, rows, rows, nan_policy, weights)
+
+    def _places(
+        self, table: pd.DataFrame
+    ) -> tuple[tuple[np.ndarray, ...], tuple[int, ...], pd.DataFrame]:
+        """The place of every row in (members, inputs, [draws]), its shape, one row per input."""
+        import pandas as pd
+
+        inner = [_codes(table, name) for name in (self.member, self.sample) if name is not None]
+        if self.keys:
+            inputs = _combined([_codes(table, name, missing=True) for name in self.keys])
+            _, first = np.unique(inputs, return_index=True)
+            rows = table[self.keys].iloc[first].reset_index(drop=True)
+        else:
+            alike = pd.Series(_combined(inner))
+            inputs = alike.groupby(alike).cumcount().to_numpy()
+            rows = pd.DataFrame({"input": np.arange(inputs.max() + 1)})
+        (members, count), *draws = inner
+        axes = (members, inputs, *(codes for codes, _ in draws))
+        shape = (count, len(rows), *(kinds for _, kinds in draws))
+        return axes, shape, rows
+
+
+def _codes(table: pd.DataFrame, name: str, *, missing: bool = False) -> tuple[np.ndarray, int]:
+    """Equal entries of a column get equal numbers, in the order of the entries if they have one."""
+    import pandas as pd
+
+    column = table[name]
+    try:
+        codes, kinds = pd.factorize(column, use_na_sentinel=not missing)
+    except TypeError:  # lists and the like
+        raise ParameterError(
+            f"the column {name!r} must hold text or numbers, got {type(column.iloc[0]).__name__}"
+        ) from None
+    if not missing and ((codes < 0).any() or "" in set(kinds)):
+        raise ParameterError(f"the column {name!r} has missing entries")
+    if not missing:
+        ranks = _ranks(list(kinds))
+        codes = ranks[codes]
+    return codes, len(kinds)
+
+
+def _combined(columns: list[tuple[np.ndarray, int]]) -> np.ndarray:
+    """One number for every combination of entries, in the order in which they appear."""
+    import pandas as pd
+
+    (numbers, _), *others = columns
+    for codes, count in others:
+        numbers = pd.factorize(numbers)[0] * count + codes
+    return np.asarray(pd.factorize(numbers)[0])
+
+
+def _ranks(kinds: list[Any]) -> np.ndarray:
+    """The place of every entry in their order; of different types, as they appear."""
+    one_type = len({type(kind) for kind in kinds}) == 1
+    order = sorted(range(len(kinds)), key=kinds.__getitem__) if one_type else range(len(kinds))
+    ranks = np.empty(len(kinds), dtype=np.intp)
+    ranks[list(order)] = np.arange(len(kinds))
+    return ranks

@@ -115,6 +115,8 @@ class Measure:
     #: numbers that a temporary may have
     budget: int
     compiled: bool = False
+    #: numbers that any temporary may have, if memory alone sets a limit
+    most: int = 2**62
 
     @property
     def kernel(self) -> Kernel:

@@ -9,12 +9,13 @@ every distance is right to 1e-13. Values must be readable and have 64 bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, final
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from kuq._array import Array, any_true, from_numpy, namespace, sum_of_squares
+from kuq._threads import free_workers, in_threads
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack, draws_of
 from kuq.forms.form import Form, Measure, Problem, Statistics
@@ -29,6 +30,8 @@ _CLOSE_DRAWS = 4e-3
 _CLOSE_MEMBERS = 1e-6
 #: Coordinates of one matrix product: enough for its speed, few enough for the cache.
 COORDINATES = 4096
+#: Multiplications of one table from which on threads are worth their start.
+_SMALLEST_FOR_THREADS = 2**26
 #: Numbers of one batch entry from which on it is treated alone.
 _LARGE = 2**16
 #: The mean of so many draws is as good a centre as that of all, and cheaper.
@@ -43,11 +46,15 @@ def is_large(count: int, dimension: int) -> bool:
 
 
 class Draws(NamedTuple):
-    """Draws (…, A, d): some coordinates from a centre, for products, or all as they are."""
+    """Draws (…, A, d), of which no copy is held: some at a time are taken."""
 
     shape: tuple[int, ...]
-    centred: Callable[[slice], Array]
-    value: Callable[[], Array]
+    #: one of the arrays
+    like: Array
+    #: some draws, and some of their coordinates, from a centre
+    centred: Callable[[slice, slice], Array]
+    #: some draws as they are
+    value: Callable[[slice], Array]
     #: some coordinates of one batch entry from the centre, (A, d)
     entry: Callable[[int, slice], Array] | None = None
 
@@ -91,13 +98,14 @@ def _entropies(measure: Measure, law: Law) -> Array:
     value, w = draws_of(law), law.atom_weights()
     x = _around(value, namespace(value).mean(value, axis=-2, keepdims=True))
     order = from_numpy(np.arange(law.count), value)
-    total = namespace(value).zeros_like(value[..., 0, 0])
-    for part, rest in _upper_blocks(measure, x):
+
+    def block(part: slice, rest: slice) -> tuple[Array, ...]:
         table = Table(measure, x, part, x, rest)
         r2, lost = table.squared_distances(order[part, None] < order[rest])
         k = _excess(measure, table.mended(r2, lost))
-        total = total + _weighted_sum(k, w[..., part], w[..., rest])
-    return total
+        return (_weighted_sum(k, w[..., part], w[..., rest]),)
+
+    return _added(x, x, block, _upper_blocks(measure, x))[0]
 
 
 def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
@@ -109,26 +117,34 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
     owners = np.concatenate(
         [start + np.repeat(np.arange(g.atoms.lead[0]), g.count) for start, g in stack.offsets()]
     )
-    selection = from_numpy(np.eye(stack.member_count)[owners], stack.reference)
     weights = _pool([g.full_weights()[..., None] for g in stack.groups])  # (n, A, 1)
     order, member = (from_numpy(x, stack.reference) for x in (np.arange(len(owners)), owners))
     x = _pooled_draws(stack)
     w = stack.member_weights()
-    within, between = 0.0, 0.0
-    tight = xp.zeros_like(stack.reference[0, :, 0, 0]) > 0
-    for part, rest in _upper_blocks(measure, x):
+    members = from_numpy(np.arange(stack.member_count), stack.reference)
+    one = xp.ones_like(stack.reference[0, :, 0, 0])
+
+    def owned(some: slice) -> Array:
+        """One in the column of a draw's member, zero in all others, (rows, M)."""
+        return xp.astype(member[some, None] == members, one.dtype)
+
+    def block(part: slice, rest: slice) -> tuple[Array, Array, Array]:
         table = Table(measure, x, part, x, rest)
         r2, lost = table.squared_distances(order[part, None] < order[rest])
+        tight = xp.zeros_like(one)
         if any_true(lost):
             inside = lost & (member[part, None] == member[rest])
-            tight = tight | xp.any(inside, axis=(-2, -1))
+            tight = xp.where(xp.any(inside, axis=(-2, -1)), one, tight)
             r2 = table.mended(xp.where(inside, xp.zeros_like(r2), r2), lost & ~inside)
-        by_member = _excess(measure, r2) @ (weights[:, rest, :] * selection[rest, :])
+        by_member = _excess(measure, r2) @ (weights[:, rest, :] * owned(rest))
         by_member = weights[:, part, :] * by_member  # (n, rows, M)
-        own = by_member * selection[part, :]
-        within = within + xp.sum(own, axis=1)
-        between = between + xp.sum((selection[part, :] @ w) * ((by_member - own) @ w), axis=-1)
-    return xp.matrix_transpose(within), between, tight
+        own = by_member * owned(part)
+        between = xp.sum((owned(part) @ w) * ((by_member - own) @ w), axis=-1)
+        return xp.sum(own, axis=1), between, tight
+
+    blocks = _upper_blocks(measure, x, stack.member_count)
+    within, between, tight = _added(x, x, block, blocks)
+    return xp.matrix_transpose(within), between, tight > 0
 
 
 def _pooled_draws(stack: Stack) -> Draws:
@@ -142,12 +158,39 @@ def _pooled_draws(stack: Stack) -> Draws:
     centre = centre / sum(x.shape[0] * x.shape[2] for x in central)
     return Draws(
         (stack.batch_count, count, stack.groups[0].dimension),
-        lambda some: _pool([x[..., some] - centre[..., some] for x in values]),
-        lambda: _pool(values),
+        centre,
+        lambda rows, some: (
+            _pool(_some_draws([x[..., some] for x in values], rows)) - centre[0, ..., some]
+        ),
+        lambda rows: _pool(_some_draws(values, rows)),
         lambda n, some: _pool(
             [x[:, n : n + 1, :, some] - centre[:, n : n + 1, :, some] for x in values]
         )[0],
     )
+
+
+def _some_draws(values: list[Array], rows: slice) -> list[Array]:
+    """Parts of arrays (m, n, A, d) that hold some of the draws, counted over all groups."""
+    found = []
+    start, stop, _ = rows.indices(sum(x.shape[0] * x.shape[2] for x in values))
+    for x in values:
+        members, count = x.shape[0], x.shape[2]
+        low, high = max(start, 0), min(stop, members * count)
+        start, stop = start - members * count, stop - members * count
+        if low >= high:
+            continue
+        # A rest of one member, whole members, a rest of one more.
+        first, last = -(-low // count), high // count
+        if first > last:
+            found.append(x[last : last + 1, :, low % count : high % count, :])
+            continue
+        if low % count:
+            found.append(x[first - 1 : first, :, low % count :, :])
+        if first < last:
+            found.append(x[first:last, ...])
+        if high % count:
+            found.append(x[last : last + 1, :, : high % count, :])
+    return found
 
 
 def _pool(parts: list[Array]) -> Array:
@@ -162,17 +205,62 @@ def _pool(parts: list[Array]) -> Array:
 
 def _around(value: Array, centre: Array) -> Draws:
     shape = tuple(value.shape)
-    return Draws(shape, lambda some: value[..., some] - centre[..., some], lambda: value)
+    return Draws(
+        shape,
+        value,
+        lambda rows, some: value[..., rows, some] - centre[..., some],
+        lambda rows: value[..., rows, :],
+    )
 
 
-def _upper_blocks(measure: Measure, x: Draws) -> Iterator[tuple[slice, slice]]:
-    """Rows of the table of all pairs, and the columns that do not lie before the diagonal."""
-    lead, count = math.prod(x.shape[:-2]), x.shape[-2]
+Blocks: TypeAlias = list[tuple[slice, slice]]
+
+
+def _upper_blocks(measure: Measure, x: Draws, columns: int = 1) -> Blocks:
+    """Blocks of the table of all pairs, without those below the diagonal.
+
+    ``columns``: numbers that a block has for each of its rows beside the table.
+    """
+    return [
+        (rows, others)
+        for rows, others in _blocks(measure, x, x, columns)
+        if others.stop > rows.start
+    ]
+
+
+def _blocks(measure: Measure, x: Draws, y: Draws, columns: int = 1) -> Blocks:
+    """The table of x and y in blocks: square ones need the fewest numbers of x and y."""
+    lead = math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
+    a, b = x.shape[-2], y.shape[-2]
     # A table as large as the draws, or as the coordinates of one product, is no burden.
-    room = max(measure.budget, count * min(x.shape[-1], COORDINATES))
-    size = max(1, room // max(1, lead * count))
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count)), slice(start, None)
+    room = max(measure.budget, max(a, b) * min(x.shape[-1], COORDINATES))
+    room = max(1, min(room, measure.most) // max(1, lead))
+    threads = _threads(x, y)
+    if a * max(b, columns) <= room and threads == 1:
+        return [(slice(0, a), slice(0, b))]
+    side = max(1, min(math.isqrt(room), room // columns))
+    if threads > 1:  # several blocks per thread, as a core may be busy with something else
+        side = max(1, min(side, -(-max(a, b) // (2 * threads))))
+    return [
+        (slice(i, min(i + side, a)), slice(j, min(j + side, b)))
+        for i in range(0, a, side)
+        for j in range(0, b, side)
+    ]
+
+
+def _added(
+    x: Draws, y: Draws, block: Callable[[slice, slice], tuple[Array, ...]], blocks: Blocks
+) -> tuple[Array, ...]:
+    """What the blocks of the table of x and y give, summed in their order."""
+    results = in_threads(lambda place: block(*place), blocks, _threads(x, y))
+    return tuple(sum(parts[1:], start=parts[0]) for parts in zip(*results, strict=True))
+
+
+def _threads(x: Draws, y: Draws) -> int:
+    """How many blocks run side by side."""
+    work = math.prod(x.shape) * y.shape[-2]
+    small = work < _SMALLEST_FOR_THREADS or not isinstance(x.like, np.ndarray)
+    return 1 if small else free_workers()
 
 
 def _weighted_sum(k: Array, w: Array, v: Array) -> Array:
@@ -221,14 +309,18 @@ class Table(NamedTuple):
     def _sums(self, with_norms: bool) -> tuple[Array, ...]:
         """Σ x_i·y_j over the coordinates, and Σ x_i² and Σ y_j² if asked for."""
         d = self.x.shape[-1]
-        step = max(COORDINATES, self.measure.budget // max(1, math.prod(self.x.shape[:-1])))
+        lead = max(1, *(math.prod(z.shape[:-2]) for z in (self.x, self.y)))
+        rows = lead * max(len(range(*self.rows.indices(self.x.shape[-2]))), 1)
+        columns = lead * max(len(range(*self.columns.indices(self.y.shape[-2]))), 1)
+        each = max(rows, columns)
+        step = max(1, min(max(COORDINATES, self.measure.budget // each), self.measure.most // each))
         totals: list[Array | float] = [0.0] * (3 if with_norms else 1)
         for start in range(0, d, step):
             some = slice(start, min(start + step, d))
-            a = self.x.centred(some)
-            b = a if self.y is self.x else self.y.centred(some)
+            a = self.x.centred(self.rows, some)
             # The product of a matrix with its own transpose costs half of another product.
-            a, b = a[..., self.rows, :], b[..., self.columns, :]
+            same = self.y is self.x and self.rows == self.columns
+            b = a if same else self.y.centred(self.columns, some)
             found = [a @ namespace(a).matrix_transpose(b)]
             if with_norms:
                 found += [sum_of_squares(a), sum_of_squares(b)]
@@ -237,25 +329,24 @@ class Table(NamedTuple):
 
     def _is_square(self) -> bool:
         """Whether these are all pairs of some draws."""
-        whole = self.rows == slice(0, self.x.shape[-2]) and self.columns == slice(0, None)
-        return whole and self.x is self.y
+        return self.x is self.y and self.rows == self.columns == slice(0, self.x.shape[-2])
 
     def _product_by_entry(self) -> Array:
         """The same for draws that fill the cache: one batch entry at a time."""
-        n, _, d = self.x.shape
+        n, count, d = self.x.shape
         assert self.x.entry is not None
+        step = max(1, min(COORDINATES, self.measure.most // count))
         products = []
         for k in range(n):
             total = 0.0
-            for start in range(0, d, COORDINATES):
-                a = self.x.entry(k, slice(start, min(start + COORDINATES, d)))
+            for start in range(0, d, step):
+                a = self.x.entry(k, slice(start, min(start + step, d)))
                 total = total + a @ namespace(a).matrix_transpose(a)
             products.append(total)
         return namespace(products[0]).stack(products)
 
     def _values(self) -> tuple[Array, Array]:
-        x, y = self.x.value(), self.y.value()
-        return x[..., self.rows, :], y[..., self.columns, :]
+        return self.x.value(self.rows), self.y.value(self.columns)
 
     def _by_coordinates(self) -> Array:
         x, y = self._values()

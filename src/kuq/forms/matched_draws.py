@@ -85,7 +85,7 @@ def _divergence(measure: Measure, x: Array, y: Array) -> Array:
     diagonal = xp.sum(move * move, axis=-1)
     moment = start + diagonal[..., :, None] + diagonal[..., None, :]
     smallest = xp.where(moment > 0, moment, xp.full_like(moment, math.inf)) / 1e2
-    window = Window(moment, smallest, math.inf, slope=-mixed / 2)
+    window = Window(moment, smallest, math.inf, -mixed / 2)
     pairs = Points(x).expand(0)
     return xp.mean(over_scales(measure, at_scale, lambda: window, pairs, 2), axis=(-2, -1))
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, final
 
-from kuq._array import Array, constants, namespace
+from kuq._array import Array, constants, is_traced, namespace
 from kuq.distributions.atoms import (
     Atoms,
     LowRanks,
@@ -24,6 +24,7 @@ from kuq.distributions.atoms import (
     to_normals,
     to_products,
 )
+from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.laws import Law
 from kuq.expectations import expansion, low_rank, mixture, normal, overlap
 from kuq.expectations.overlap import Overlap
@@ -37,6 +38,8 @@ from kuq.tiles import pieces
 
 #: Scales at once for low-rank normals, which share work between them.
 LOW_RANK_NODES = 18
+#: Laws whose moments end before this order have no slope at t = 0 that a window could use.
+_HEAVY = 6.0
 #: Coordinates that sums over the event take at once.
 _COORDINATES = 8
 
@@ -80,9 +83,10 @@ class OverScales(AtomPairs, Expecting):
 
         def window() -> Window:
             moment = 2 * spread(atoms)
+            tail = _tail(measure, atoms)
+            slope = moment / 2 if tail > _HEAVY else None
             cautious = isinstance(atoms, Products)
-            smallest = atoms.smallest_variance()
-            return Window(moment, smallest, tail_order(atoms), moment / 2, cautious=cautious)
+            return Window(moment, atoms.smallest_variance(), tail / 2, slope, cautious=cautious)
 
         return over_scales(measure, at_scale, window, atoms, 1)
 
@@ -98,7 +102,7 @@ class OverScales(AtomPairs, Expecting):
             rest = (xp.exp(o.log_p) + xp.exp(o.log_q)) / 2 + xp.exp(o.log_c - o.shift)
             return overlap.divergence(o), rest
 
-        return over_scales(measure, between, lambda: _pair_window(p, q), p, 2)
+        return over_scales(measure, between, lambda: _pair_window(measure, p, q), p, 2)
 
     def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
         kernel = measure.kernel
@@ -115,8 +119,9 @@ class OverScales(AtomPairs, Expecting):
             return value, value
 
         def window() -> Window:
-            between = _pair_window(left, right)
-            return between._replace(slope=-between.moment, start_value=1.0)
+            between = _pair_window(measure, left, right)
+            slope = None if between.slope is None else -between.moment
+            return between._replace(order=between.order / 2, slope=slope, start_value=1.0)
 
         values = over_scales(measure, at_scale, window, left, 2)
         return kernel.diagonal * mean_over_pairs(values, p, q)
@@ -257,22 +262,36 @@ class Window(NamedTuple):
 
     moment: Array
     smallest_variance: Array
-    tail_order: float
-    slope: Array
+    order: float
+    slope: Array | None
     start_value: float = 0.0
     cautious: bool = False
 
 
-def _pair_window(p: Atoms, q: Atoms) -> Window:
-    """The window of a divergence: its slope is the squared distance of the means."""
+def _pair_window(measure: Measure, p: Atoms, q: Atoms) -> Window:
+    """The window of a divergence: its slope is the squared distance of the means.
+
+    Tails of order ν make affinities differ from one by t^(ν/2), but these terms of both laws
+    cancel in the divergence, which is a mean of |difference of characteristic functions|² and
+    has t^ν.
+    """
     xp = namespace(p.reference)
     difference = mean_difference(p, q)
     gap = xp.sum(difference * difference, axis=-1)
     moment = gap + spread(p) + spread(q)
     smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
     smallest = xp.broadcast_to(smallest, moment.shape)
-    order = min(tail_order(p), tail_order(q))
-    return Window(moment, smallest, order, gap, cautious=isinstance(p, Products))
+    tail = min(_tail(measure, p), _tail(measure, q))
+    slope = gap if tail > _HEAVY else None
+    return Window(moment, smallest, tail, slope, cautious=isinstance(p, Products))
+
+
+def _tail(measure: Measure, p: Atoms) -> float:
+    """The order from which on moments do not exist, where it can be read."""
+    known = tail_order(p)
+    if known < math.inf and is_traced(p.reference):
+        return max(known, (getattr(measure.kernel, "degree", None) or 0.0) + TRACED_DF)
+    return known
 
 
 def over_scales(
@@ -293,7 +312,6 @@ def over_scales(
     known = window()
     if isinstance(bandwidth, float):
         bandwidth = constants([bandwidth], known.moment)
-    degree = kernel.degree or 0.0
     return integrate(
         kernel,
         g,
@@ -302,8 +320,8 @@ def over_scales(
         bandwidth,
         measure.rtol,
         known.start_value,
-        decay=min(2.0, max(0.15, (known.tail_order - degree) / 2)),
-        slope=known.slope if known.tail_order > 6 else None,
+        order=known.order,
+        slope=known.slope,
         cautious=known.cautious,
         block=LOW_RANK_NODES if isinstance(p, LowRanks) else BLOCK,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,14 +12,8 @@ from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 
-from kuq._array import (
-    Array,
-    Namespace,
-    adopted,
-    any_true,
-    is_array,
-    namespace,
-)
+from kuq._array import Array, Namespace, adopted, is_array, namespace, same_value
+from kuq._numbers import as_real_number, shown
 from kuq.errors import ParameterError
 from kuq.kernels.card import KernelCard, all_positive
 from kuq.kernels.parameters import check_bandwidth, check_weights
@@ -60,7 +55,7 @@ class Score(ABC):
         if type(self) is not type(other):
             return NotImplemented
         mine, theirs = vars(self), vars(other)
-        return mine.keys() == theirs.keys() and all(_same(mine[k], theirs[k]) for k in mine)
+        return mine.keys() == theirs.keys() and all(same_value(mine[k], theirs[k]) for k in mine)
 
     def __hash__(self) -> int:
         return hash(repr(self))
@@ -68,15 +63,6 @@ class Score(ABC):
 
 def _show(value: Any) -> str:
     return f"<array {tuple(value.shape)}>" if is_array(value) else repr(value)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if not is_array(a) and not is_array(b):
-        return bool(a == b)
-    if a is b:
-        return True
-    alike = type(a) is type(b) and a.shape == b.shape and a.dtype == b.dtype
-    return alike and any_true(a != b) is False
 
 
 class Kernel(Score):
@@ -168,6 +154,11 @@ class ScaleMixture(Radial):
     With its density a kernel works exactly (by quadrature) for normals, mixtures, low-rank
     normals and evidential laws. The density is checked against the profile when it is first used.
     """
+
+    @property
+    def density_power(self) -> float | None:
+        """The power of t that the density is everywhere; None if it is not one."""
+        return None
 
     @abstractmethod
     def log_density(self, v: np.ndarray) -> np.ndarray:
@@ -265,15 +256,17 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
-        factor = self.factor
-        if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)):
+        factor = as_real_number(self.factor)
+        if factor is None:
             raise ParameterError(
-                f"a kernel can be multiplied by a positive number, got {factor!r} of type "
-                f"{type(factor).__name__}"
+                f"a kernel can be multiplied by a positive number, got {self.factor!r} of type "
+                f"{type(self.factor).__name__}"
             )
-        if not 0 < factor < np.inf:
-            raise ParameterError(f"the factor of a kernel must be positive, got {factor}")
-        object.__setattr__(self, "factor", float(factor))
+        if not 0 < factor < math.inf:
+            raise ParameterError(
+                f"the factor of a kernel must be positive and finite, got {shown(self.factor)}"
+            )
+        object.__setattr__(self, "factor", factor)
 
     def __call__(self, x: Array, y: Array) -> Array:
         return self.factor * self.kernel(x, y)

@@ -47,6 +47,10 @@ class Energy(ScaleMixture):
         power = xp.pow(xp.where(zero, xp.ones_like(s), s), self.beta / 2)
         return xp.where(zero, xp.zeros_like(s), power)
 
+    @property
+    def density_power(self) -> float:
+        return -self.beta / 2
+
     def log_density(self, v: np.ndarray) -> np.ndarray:
         b = self.beta / 2
         return math.log(b) - math.lgamma(1 - b) - b * v

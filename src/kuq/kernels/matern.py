@@ -11,6 +11,7 @@ import numpy as np
 
 from kuq._array import Array, Namespace, from_numpy, safe_sqrt
 from kuq._special import gammainc
+from kuq.kernels import log_gamma_law
 from kuq.kernels.base import Bounded, ScaleMixture
 from kuq.kernels.parameters import check_number
 
@@ -45,13 +46,13 @@ class Matern(Bounded, ScaleMixture):
         if order == int(order) and order <= 10:
             return _half_integer_profile(safe_sqrt(2 * self.nu * s), int(order), xp)
         rates, weights = _profile_rule(self.nu)
+        s = xp.clip(s, max=float(xp.finfo(s.dtype).max) ** 0.45)  # there the kernel is zero
         decay = -xp.expm1(-s[..., None] * from_numpy(rates, s))
         return xp.sum(decay * from_numpy(weights, s), axis=-1)
 
     def log_density(self, v: np.ndarray) -> np.ndarray:
         # ν / (2 t·bandwidth²) follows the gamma law of shape ν.
-        log_g = math.log(self.nu / 2) - v
-        return self.nu * log_g - np.exp(log_g) - math.lgamma(self.nu)
+        return log_gamma_law.log_density(self.nu, math.log(self.nu / 2) - v)
 
 
 def _half_integer_profile(z: Array, order: int, xp: Namespace) -> Array:
@@ -67,7 +68,10 @@ def _half_integer_profile(z: Array, order: int, xp: Namespace) -> Array:
 def _profile_rule(nu: float) -> tuple[np.ndarray, np.ndarray]:
     """Rates and weights of 1 − e^{−rate·s}: the kernel's own scale mixture, to rounding."""
     step = 0.3 / max(1.0, math.sqrt(nu))
-    log_g = np.arange(-40.0 / nu - 5.0, math.log(nu + 40 + 10 * math.sqrt(nu)), step)
-    weights = step * np.exp(nu * log_g - np.exp(log_g) - math.lgamma(nu))
+    middle = math.log(nu)
+    # A wide law reaches far to the left; a narrow one ends after so many of its widths.
+    low = max(min(-40.0 / nu - 5.0, middle), middle - 20 / math.sqrt(nu) - 60 / nu)
+    log_g = np.arange(low, math.log(nu + 40 + 10 * math.sqrt(nu)), step)
+    weights = step * np.exp(log_gamma_law.log_density(nu, log_g))
     keep = weights > 1e-17
     return np.exp(math.log(nu / 2) - log_g)[keep], weights[keep]

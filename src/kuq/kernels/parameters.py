@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
-
 from kuq._array import adopt, is_array, is_traced, namespace, require
+from kuq._numbers import as_real_number, shown
 from kuq.errors import ParameterError
 
 
@@ -19,19 +19,21 @@ def check_bandwidth(kernel: Any) -> None:
             raise ParameterError(
                 f'{name} must be a number, an array or "median", got {bandwidth!r}'
             )
-    elif is_array(bandwidth):
+        return
+    if is_array(bandwidth):
         if not is_traced(bandwidth):
             widths = adopt(**{name: bandwidth})[0][name]
             finite = namespace(widths).isfinite(widths)
             require((widths > 0) & finite, name, "positive and finite", widths)
-    elif isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
-        if not 0 < bandwidth < np.inf:
-            raise ParameterError(f"{name} must be positive and finite, got {bandwidth}")
-        object.__setattr__(kernel, "bandwidth", float(bandwidth))
-    else:
+        return
+    width = as_real_number(bandwidth)
+    if width is None:
         raise ParameterError(
             f'{name} must be a number, an array or "median", got {type(bandwidth).__name__}'
         )
+    if not 0 < width < math.inf:
+        raise ParameterError(f"{name} must be positive and finite, got {shown(bandwidth)}")
+    object.__setattr__(kernel, "bandwidth", width)
 
 
 def check_weights(kernel: Any) -> None:
@@ -48,14 +50,16 @@ def check_weights(kernel: Any) -> None:
 
 def check_number(kernel: Any, field: str, low: float, high: float) -> None:
     """A scalar shape parameter inside an open interval."""
-    value = getattr(kernel, field)
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    given = getattr(kernel, field)
+    value = as_real_number(given)
+    if value is None:
         raise ParameterError(
-            f"{field} of {type(kernel).__name__} must be a number, got {type(value).__name__}"
+            f"{field} of {type(kernel).__name__} must be a number, got {type(given).__name__}"
         )
     if not low < value < high:
         hint = "; beta = 2 is kuq.SquaredError()" if field == "beta" and value == 2 else ""
         raise ParameterError(
-            f"{field} of {type(kernel).__name__} must lie in ({low:g}, {high:g}), got {value}{hint}"
+            f"{field} of {type(kernel).__name__} must lie in ({low:g}, {high:g}), "
+            f"got {shown(given)}{hint}"
         )
-    object.__setattr__(kernel, field, float(value))
+    object.__setattr__(kernel, field, value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from kuq._array import Array
+from kuq._numbers import as_whole_number, shown
 from kuq.errors import ParameterError
 from kuq.kernels.base import Kernel, Scaled, Stage, Sum, Term, Transformed
 from kuq.kernels.card import KernelCard
@@ -37,9 +38,10 @@ def patches(
     """
     if not isinstance(kernel, Kernel):
         raise ParameterError(f"patches needs a kernel such as Energy(), got {kernel!r}")
-    field = _per_axis(tuple(shape), "shape", len(tuple(shape)))
-    if not field:
+    axes = _entries(shape)
+    if not axes:
         raise ParameterError("shape must have at least one axis")
+    field = _per_axis(axes, "shape", len(axes))
     box = _per_axis(size, "size", len(field))
     step = box if stride is None else _per_axis(stride, "stride", len(field))
     if any(b > n for b, n in zip(box, field, strict=True)):
@@ -108,10 +110,16 @@ def _rows(x: Array, field: Patches) -> Array:
 
 
 def _per_axis(value: int | Sequence[int], name: str, count: int) -> tuple[int, ...]:
-    given = (value,) * count if isinstance(value, int) else tuple(value)
-    whole = all(isinstance(v, int) and not isinstance(v, bool) and v >= 1 for v in given)
-    if len(given) != count or not whole:
+    one = as_whole_number(value)
+    listed = [one] * count if one is not None else [as_whole_number(v) for v in _entries(value)]
+    whole = tuple(v for v in listed if v is not None and v >= 1)
+    if len(whole) != count or len(listed) != count:
         raise ParameterError(
-            f"{name} must be an integer ≥ 1, or {count} of them, one per axis; got {value!r}"
+            f"{name} must be an integer ≥ 1, or {count} of them, one per axis; got {shown(value)}"
         )
-    return given
+    return whole
+
+
+def _entries(value: Any) -> tuple[Any, ...]:
+    single = as_whole_number(value) is not None or not isinstance(value, Iterable)
+    return (value,) if single else tuple(value)

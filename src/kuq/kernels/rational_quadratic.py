@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from kuq._array import Array, Namespace
+from kuq.kernels import log_gamma_law
 from kuq.kernels.base import Bounded, ScaleMixture
 from kuq.kernels.parameters import check_number
 
@@ -43,7 +44,7 @@ class RationalQuadratic(Bounded, ScaleMixture):
 
     def log_density(self, v: np.ndarray) -> np.ndarray:
         # t·bandwidth² follows the gamma law of shape alpha.
-        return np.asarray(self.alpha * v - np.exp(v) - math.lgamma(self.alpha))
+        return log_gamma_law.log_density(self.alpha, v)
 
 
 def InverseMultiquadric(bandwidth: Any, weights: Array | None = None) -> RationalQuadratic:  # noqa: N802

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from kuq._array import Array, flatten_event, from_numpy, namespace, safe_sqrt
+from kuq._numbers import as_real_number, shown, whole_number
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Transformed
 from kuq.kernels.energy import Energy
@@ -43,15 +44,15 @@ def variogram(
     >>> float(kuq.divergence(flat, shifted, kuq.variogram()))
     0.0
     """
-    _positive(power, "power")
-    if not 0 < power <= 2:
-        raise ParameterError(f"power must lie in (0, 2], got {power!r}")
+    exponent = as_real_number(power)
+    if exponent is None or not 0 < exponent <= 2:
+        raise ParameterError(f"power must be a number in (0, 2], got {shown(power)}")
     if max_lag is not None:
-        _whole(max_lag, "max_lag")
+        max_lag = whole_number(max_lag, "max_lag", 1)
         if weights is not None:
             raise ParameterError("give weights over all pairs, or max_lag, not both")
     table = None if weights is None else _pair_weights(weights)
-    features = Differences(float(power), table, max_lag, _whole(event_ndim, "event_ndim"))
+    features = Differences(exponent, table, max_lag, whole_number(event_ndim, "event_ndim", 1))
     return _kernel(SquaredError() if kernel is None else kernel).on(features)
 
 
@@ -68,7 +69,7 @@ def spectral(kernel: Kernel | None = None, *, event_ndim: int = 2) -> Transforme
     >>> round(float(kuq.divergence(p, q, kuq.spectral(event_ndim=1))), 12)
     0.0
     """
-    features = Spectrum(_whole(event_ndim, "event_ndim"))
+    features = Spectrum(whole_number(event_ndim, "event_ndim", 1))
     return _kernel(Energy() if kernel is None else kernel).on(features)
 
 
@@ -85,7 +86,8 @@ def graph_walks(kernel: Kernel | None = None, *, length: int = 4) -> Transformed
     >>> float(kuq.divergence(kuq.Point(path, 2), kuq.Point(renamed, 2), kuq.graph_walks()))
     0.0
     """
-    return _kernel(Energy() if kernel is None else kernel).on(Walks(_whole(length, "length")))
+    features = Walks(whole_number(length, "length", 1))
+    return _kernel(Energy() if kernel is None else kernel).on(features)
 
 
 @final
@@ -219,17 +221,6 @@ class Walks:
 def _kernel(value: Any) -> Kernel:
     if not isinstance(value, Kernel):
         raise ParameterError(f"a kernel is needed, such as Energy(), got {value!r}")
-    return value
-
-
-def _positive(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError(f"{name} must be a number, got {value!r}")
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ParameterError(f"{name} must be an integer ≥ 1, got {value!r}")
     return value
 
 

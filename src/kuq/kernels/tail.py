@@ -18,7 +18,8 @@ def tail(kernel: Kernel, threshold: Any = None, *, below: Any = None) -> Transfo
 
     ``tail(kernel, 30.0)`` counts what happens above 30, ``tail(kernel, below=0.0)`` what happens
     below 0, and ``tail(kernel, 10.0, below=30.0)`` what happens between 10 and 30; outcomes on the
-    other side are all alike. A threshold is a number or an array of the event's shape. The CRPS
+    other side are all alike. A threshold is a number, or an array that broadcasts against
+    batch + event (one per input, one per coordinate), without member and sample axes. The CRPS
     becomes the threshold-weighted CRPS, by quadrature for normals and their mixtures; other
     kernels take samples, or ``draws=``.
 

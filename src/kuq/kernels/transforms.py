@@ -17,7 +17,7 @@ from kuq.errors import ShapeError
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Clip:
-    """Outcomes cut to [low, high], each a number or an array of the event's shape."""
+    """Outcomes cut to [low, high], each a number or an array that broadcasts against them."""
 
     low: Any = -math.inf
     high: Any = math.inf

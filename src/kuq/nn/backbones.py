@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kuq._numbers import whole_number
 from kuq.errors import ParameterError
 from kuq.nn.layers import Members
 
@@ -55,5 +56,4 @@ def check_activation(name: str) -> None:
 
 def check_positive(**sizes: int) -> None:
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ParameterError(f"{name} must be a positive integer, got {size!r}")
+        whole_number(size, name, 1)

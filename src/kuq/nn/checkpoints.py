@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import torch
@@ -62,6 +62,15 @@ class Checkpoint:
                 f"the checkpoint {os.fspath(self.path)!r} belongs to other data or settings; "
                 "delete it to start anew, or give another name"
             )
+        try:
+            self._take_over(arrays, header)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ParameterError(
+                f"{os.fspath(self.path)!r} is no checkpoint that this version of kuq can read: "
+                f"{error!r}; delete it to start anew"
+            ) from error
+
+    def _take_over(self, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
         t = self.trainer
         for name, tensor in _tensors(t).items():
             tensor.copy_(torch.from_numpy(arrays[name]))

@@ -10,6 +10,7 @@ from typing import final
 
 from torch import Tensor, nn
 
+from kuq._numbers import as_whole_number
 from kuq.errors import ParameterError
 from kuq.nn.backbones import ACTIVATIONS, Backbone, Body, check_activation
 from kuq.nn.layers import MemberLinear, Members
@@ -30,8 +31,8 @@ class MLP(Backbone):
 
     def __post_init__(self) -> None:
         check_activation(self.activation)
-        sizes = tuple(self.hidden_sizes)
-        if not sizes or not all(isinstance(s, int) and s > 0 for s in sizes):
+        sizes = tuple(as_whole_number(size) for size in self.hidden_sizes)
+        if not sizes or not all(size is not None and size > 0 for size in sizes):
             raise ParameterError(
                 f"hidden_sizes must be positive integers such as (50, 50), got {self.hidden_sizes}"
             )

@@ -8,9 +8,10 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from kuq._numbers import whole_number
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
-from kuq.nn.backbones import Backbone, check_positive
+from kuq.nn.backbones import Backbone
 from kuq.nn.generators import Purpose, member_generators
 from kuq.nn.heads.base import Head, Parameters
 from kuq.nn.heads.sampler import SamplerHead
@@ -44,7 +45,7 @@ class Network(nn.Module):
         **head_options: Any,
     ) -> None:
         super().__init__()
-        check_positive(n_members=n_members)
+        n_members, seed = whole_number(n_members, "n_members", 1), whole_number(seed, "seed", 0)
         backbone = backbone if isinstance(backbone, Backbone) else OneByOne(backbone)
         if not (isinstance(head, type) and issubclass(head, Head)):
             raise ParameterError(f"head must be a class such as kuq.nn.NormalHead, got {head!r}")

@@ -12,9 +12,10 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kuq._numbers import whole_number
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
-from kuq.errors import ParameterError
+from kuq.errors import KuqError, ParameterError
 from kuq.kernels.base import Score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
@@ -38,6 +39,9 @@ from kuq.result import Uncertainty
 from kuq.uncertainty import decompose
 
 _KIND = "model"
+#: Settings that belong to one run on one machine, not to the model: a file neither keeps nor gives
+#: them, so that no path in it is ever followed.
+_OF_ONE_RUN: dict[str, Any] = {"device": None, "checkpoint": None}
 
 
 @final
@@ -201,16 +205,19 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return decompose(self.predict_distribution(X), score, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write settings, scaling and weights to one file; nothing in it can run code."""
+        """Write settings, scaling, weights and names of features to one file.
+
+        Nothing in it can run code, and a digest tells damage of any byte.
+        """
         check_is_fitted(self)
-        settings = self.get_params(deep=False)
-        # What belongs to one run on one machine, not to the model.
-        settings |= {"device": None, "checkpoint": None}
+        settings = self.get_params(deep=False) | _OF_ONE_RUN
+        names = getattr(self, "feature_names_in_", None)
         header = {
             "settings": {name: described(value) for name, value in settings.items()},
             "x_shape": list(self.network_.x_shape),
             "event_shape": list(self.network_.event_shape),
             "n_members": self.network_.n_members,
+            "feature_names": None if names is None else [str(name) for name in names],
         }
         arrays = {f"network.{k}": v.cpu().numpy() for k, v in self.network_.state_dict().items()}
         for name, scaling in (("x", self.x_scaling_), ("y", self.y_scaling_)):
@@ -224,13 +231,27 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         A backbone or a loss of one's own is not in the file and has to be given again.
         """
         arrays, header = store.read(path, _KIND)
+        try:
+            return cls._restored(arrays, header, settings, os.fspath(path))
+        except KuqError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise ParameterError(
+                f"{os.fspath(path)!r} is no model that this version of kuq can read: {error!r}"
+            ) from error
+
+    @classmethod
+    def _restored(
+        cls, arrays: dict[str, np.ndarray], header: Any, settings: dict[str, Any], path: str
+    ) -> Regressor:
         stored = {name: data for name, data in header["settings"].items() if name not in settings}
+        stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
             part = own_parts(data)
             if part:
                 raise ParameterError(
-                    f"the model in {os.fspath(path)!r} has a {name} of its own, {part}, which the "
-                    f"file cannot hold; pass it again: Regressor.load(path, {name}=…)"
+                    f"the model in {path!r} has a {name} of its own, {part}, which the file "
+                    f"cannot hold; pass it again: Regressor.load(path, {name}=…)"
                 )
         model = cls(**{name: restored(data) for name, data in stored.items()}, **settings)
         network = model._network(
@@ -245,12 +266,17 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             network.load_state_dict(weights)
         except RuntimeError as error:
             raise ParameterError(
-                f"the weights in {os.fspath(path)!r} do not fit the network: {error}"
+                f"the weights in {path!r} do not fit the network: {error}"
             ) from error
         model.network_ = network.to(model._device()).eval()
         model.x_scaling_ = Scaling(arrays["x.shift"], arrays["x.scale"])
         model.y_scaling_ = Scaling(arrays["y.shift"], arrays["y.scale"])
         model.n_features_in_ = int(header["x_shape"][0])
+        names = header.get("feature_names")
+        if names is not None:  # as scikit-learn keeps and checks them
+            if len(names) != model.n_features_in_ or not all(isinstance(n, str) for n in names):
+                raise ParameterError(f"{path!r} has no name for each feature: {names!r}")
+            model.feature_names_in_ = np.array(names, dtype=object)
         return model
 
     def _parameters(self, X: Any) -> tuple[np.ndarray, ...]:
@@ -329,16 +355,12 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def _check_settings(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
-            raise ParameterError(f"seed must be an integer ≥ 0, got {self.seed!r}")
-        if self.seed < 0:
-            raise ParameterError(f"seed must be an integer ≥ 0, got {self.seed!r}")
+        whole_number(self.seed, "seed", 0)
         if not 0 <= self.validation_fraction < 1:
             raise ParameterError(
                 f"validation_fraction must lie in [0, 1), got {self.validation_fraction!r}"
             )
-        if isinstance(self.n_samples, bool) or self.n_samples < 2:
-            raise ParameterError(f"n_samples must be at least 2, got {self.n_samples!r}")
+        whole_number(self.n_samples, "n_samples", 2)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")

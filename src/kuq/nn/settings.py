@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import final
 
+from kuq._numbers import whole_number
 from kuq.errors import ParameterError
 from kuq.nn.backbones import check_positive
 
@@ -53,8 +54,7 @@ class Training:
         for name in ("patience", "plateau"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
-        if isinstance(self.burn_in, bool) or not isinstance(self.burn_in, int) or self.burn_in < 0:
-            raise ParameterError(f"burn_in must be a number of epochs ≥ 0, got {self.burn_in!r}")
+        whole_number(self.burn_in, "burn_in", 0)
         if self.n_samples < 2:
             raise ParameterError(
                 f"a sampler is trained by at least two draws of each row, got {self.n_samples}"

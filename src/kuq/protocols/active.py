@@ -8,11 +8,12 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
+from kuq._numbers import whole_number
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Score
 from kuq.protocols.acquisition import Indices, Selection, largest
 from kuq.protocols.learning_state import ActiveLearningState
-from kuq.protocols.vectors import Vector, as_numpy, one_per_case, whole_number
+from kuq.protocols.vectors import Vector, as_numpy, one_per_case
 from kuq.uncertainty import decompose
 
 

@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from kuq.protocols.vectors import Vector, fraction, one_per_case, whole_number
+from kuq._numbers import whole_number
+from kuq.protocols.vectors import Vector, fraction, one_per_case
 
 
 @final

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
 
+from kuq._digest import plain_digest
+from kuq._replacing import Kind, write_text
 from kuq.errors import ParameterError
+
+_FORMAT = "kuq active learning 2"
+
+
+def _is_saved(path: Path) -> bool:
+    return str(json.loads(path.read_bytes())["format"]).startswith("kuq active learning ")
+
+
+_SAVED = Kind("a saved state of active learning", _is_saved)
 
 
 @final
@@ -33,31 +43,28 @@ class ActiveLearningState:
         return len(self.sizes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state as JSON; a file of that name is replaced at once or not at all."""
-        target = Path(path)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"format": "kuq active learning 1", **asdict(self)}, file)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        """Write the state as JSON; a saved state of that name is replaced at once or not at all."""
+        state = asdict(self)
+        content = {"format": _FORMAT, "sha256": plain_digest(state), "state": state}
+        write_text(path, json.dumps(content), _SAVED)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ActiveLearningState:
         """Read a state that ``save`` wrote."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-            if content["format"] != "kuq active learning 1":
-                raise KeyError(content["format"])
+            if content["format"] != _FORMAT:
+                raise ValueError(f"its format is {content['format']!r}, not {_FORMAT!r}")
+            state = content["state"]
+            if content["sha256"] != plain_digest(state):
+                raise ValueError("its content does not match its digest, so it is damaged")
             return cls(
-                settings={str(k): v for k, v in content["settings"].items()},
-                labelled=tuple(int(i) for i in content["labelled"]),
-                sizes=tuple(int(i) for i in content["sizes"]),
-                errors=tuple(float(e) for e in content["errors"]),
+                settings={str(k): v for k, v in state["settings"].items()},
+                labelled=tuple(int(i) for i in state["labelled"]),
+                sizes=tuple(int(i) for i in state["sizes"]),
+                errors=tuple(float(e) for e in state["errors"]),
             )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ParameterError(
                 f"{os.fspath(path)!r} is no saved state of active learning: {error!r}"
             ) from None

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
+from kuq._numbers import whole_number
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
-from kuq.protocols.vectors import Table, Vector, as_numpy, fraction, whole_number
+from kuq.protocols.vectors import Table, Vector, as_numpy, fraction
 
 
 @final

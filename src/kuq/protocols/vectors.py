@@ -57,10 +57,3 @@ def fraction(value: float, name: str) -> float:
     if not 0 < value < 1:
         raise ParameterError(f"{name} must lie strictly between 0 and 1, got {value!r}")
     return float(value)
-
-
-def whole_number(value: int, name: str, least: int) -> int:
-    """An integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(f"{name} must be an integer ≥ {least}, got {value!r}")
-    return int(value)

@@ -9,7 +9,8 @@ import numpy as np
 
 import kuq
 from kuq.distributions.ensemble import Ensemble
-from kuq.files.decompose import PARTS, DecomposedFile
+from kuq.files.decompose import DecomposedFile
+from kuq.files.own import PARTS
 from kuq.kernels.base import Kernel
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS, Marginal
@@ -51,6 +52,7 @@ def _head(result: DecomposedFile) -> Iterator[str]:
     yield "<header>"
     yield f"<h1>Uncertainty of <span class='name'>{escape(result.source.name)}</span></h1>"
     yield paragraph(f"{result.description}, under the score {_name(result)}.", "soft")
+    yield from (paragraph(f"Note: {note}.") for note in result.notes)
     yield "</header>"
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from kuq._replacing import marked
+
+#: What the page says of its maker, by which a later call knows what it may replace.
+_GENERATOR = "<meta name='generator' content='kuq decompose'>"
+PAGE = marked("a page of kuq decompose", _GENERATOR.encode())
+
 #: The page may load nothing at all but the pictures inside it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -77,6 +83,7 @@ def page(title: str, body: Iterable[str]) -> str:
     """A whole page; the body is HTML, the title is text."""
     return (
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        f"{_GENERATOR}\n"
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"

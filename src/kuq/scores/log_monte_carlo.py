@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq._array import Array, any_true, namespace
+from kuq._array import Array, any_true, moved_axis, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError
-from kuq.tiles import pieces
 from kuq.scores.log_score import prediction_log_density
 from kuq.scores.options import Options, budget_of
+from kuq.tiles import pieces
 
 
 def _members(prediction: Prediction) -> tuple[list[Distribution], Array | list[float]]:
@@ -27,7 +27,7 @@ def _draws(law: Distribution, options: Options, position: int) -> Array:
     """Draws along a new first axis, (draws, batch…, event…)."""
     rng = np.random.default_rng([options.seed, position])
     values = law.sample(options.draws or 0, rng)
-    return namespace(values).moveaxis(values, values.ndim - law.event_ndim - 1, 0)
+    return moved_axis(values, values.ndim - law.event_ndim - 1, 0)
 
 
 def _mean_log_ratio(
@@ -94,10 +94,6 @@ def divergence_matrix(prediction: Ensemble, options: Options) -> Array:
     return xp.stack(columns, axis=1)
 
 
-def member_entropies(prediction: Ensemble, options: Options) -> Array:
-    laws, _ = _members(prediction)
-    xp = namespace(prediction.reference)
-    rows = [
-        -_mean_log_ratio(_draws(law, options, m), law, None, options) for m, law in enumerate(laws)
-    ]
-    return xp.stack(rows)
+def law_entropy(law: Distribution, options: Options, position: int) -> Array:
+    """The entropy of one law, by the draws of the member at a position of an ensemble."""
+    return -_mean_log_ratio(_draws(law, options, position), law, None, options)

@@ -1,17 +1,19 @@
 """The log score of predictions: entropies, Kullback-Leibler divergences, log densities.
 
 Laws with independent coordinates are treated coordinate by coordinate and summed; low-rank
-normals as a whole. The mixture of an ensemble has a closed route in one dimension only.
+normals as a whole. The mixture of an ensemble has a closed route in one dimension only. Which
+route there is follows from the canonical form of the laws, whatever their class.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kuq._array import Array, identity, namespace, safe_sqrt
-from kuq._special import digamma, gammaln
+from kuq._array import Array, moved_axis, namespace
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
@@ -23,20 +25,19 @@ from kuq.distributions.atoms import (
 )
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
-from kuq.distributions.laws import Law, Stack
-from kuq.distributions.low_rank import LowRankNormal
-from kuq.distributions.mixture import NormalMixture
-from kuq.distributions.normal import Point
-from kuq.distributions.samples import Samples
-from kuq.distributions.student_t import StudentT
-from kuq.errors import NoClosedFormError, ParameterError
+from kuq.distributions.laws import Law, Stack, to_scalar_atoms
+from kuq.distributions.log_densities import log_sum, lowest
+from kuq.distributions.strays import prepared
+from kuq.distributions.zero_variances import without_zeros
+from kuq.errors import NoClosedFormError
 from kuq.expectations import densities, relative_entropy
-from kuq.tiles import member_pairs, pieces
-from kuq.expectations.zero_variances import without_zeros
 from kuq.scores.options import Options, budget_of
+from kuq.tiles import member_pairs, pieces
 
 #: Breakpoints of the panel rule per component, times its points per panel.
 _NODES_PER_COMPONENT = 17 * 8
+#: Enough to see of what kind a law is; coarse ones are made quickly.
+_COARSE = 1e-2
 
 
 def members_of(prediction: Prediction) -> tuple[Distribution, ...]:
@@ -48,11 +49,8 @@ def members_of(prediction: Prediction) -> tuple[Distribution, ...]:
 
 
 def check_density(prediction: Prediction) -> None:
-    if any(isinstance(member, Samples) for member in members_of(prediction)):
-        raise ParameterError(
-            "LogScore needs a density and Samples have none; use a kernel score such as CRPS(), "
-            "or fit a Normal or NormalMixture to the draws"
-        )
+    for member in members_of(prediction):
+        member.require_density()
 
 
 @dataclass(frozen=True)
@@ -82,16 +80,93 @@ class LogView:
         if self.stack.batch_count == 0:  # shapes come from one made-up entry
             return compute(*(stack.blank().widened() for stack in stacks))[..., :0]
         tiles = pieces(self.stack.batch_count, cost, budget_of(options, reference), reference)
-        parts = [compute(*(stack.index(part).widened() for stack in stacks)) for part in tiles]
+        parts = [compute(*(prepared(stack.index(part)) for stack in stacks)) for part in tiles]
         return namespace(reference).concat(parts, axis=-1)
 
 
-def has_route(*predictions: Prediction) -> bool:
-    """Whether entropies and divergences between these laws need no draws."""
-    kinds = {type(member) for p in predictions for member in members_of(p)}
-    if StudentT in kinds:
-        return False
-    return not (is_joint(*predictions) and NormalMixture in kinds)
+@dataclass(frozen=True)
+class Kinds:
+    """What the canonical forms of all members of some predictions allow."""
+
+    #: entropies and divergences between these laws need no draws
+    routed: bool
+    #: low-rank normals of more than one dimension, which are no product of their coordinates
+    joint: bool
+    mixtures: bool
+    points: bool
+
+    @staticmethod
+    def of(*predictions: Prediction) -> Kinds:
+        laws = [m.law(False, _COARSE) for p in predictions for m in members_of(p)]
+        joint = any(isinstance(law.atoms, LowRanks) and law.dimension > 1 for law in laws)
+        mixtures = any(isinstance(law.atoms, Products) or law.count > 1 for law in laws)
+        return Kinds(
+            routed=all(map(_is_routed, laws)) and not (joint and mixtures),
+            joint=joint,
+            mixtures=mixtures,
+            points=all(isinstance(law.atoms, Points) and law.count == 1 for law in laws),
+        )
+
+    @property
+    def method(self) -> str:
+        """How members with a route are treated."""
+        return "quadrature" if self.mixtures else "exact"
+
+
+def _is_routed(law: Law) -> bool:
+    """Whether a law is a normal, or a mixture of normals in one dimension or per coordinate."""
+    known = isinstance(law.atoms, (Points, Normals, LowRanks, Products))
+    exact = law.method == "exact" and law.tail is None and not law.drawn
+    return known and exact and (law.count == 1 or law.dimension == 1)
+
+
+def diverges(p: Prediction, q: Prediction) -> Array:
+    """Where KL(Q‖P) is infinite because of tails, (batch…)."""
+    return _diverge(Tails.of(p), Tails.of(q), len(q.event_shape))
+
+
+def infinite_pairs(prediction: Ensemble) -> Array:
+    """Where KL(P_j‖P_i) of members is infinite because of tails, (M, M, batch…)."""
+    xp = namespace(prediction.reference)
+    tails = [Tails.of(member) for member in prediction.member_list()]
+    axes = len(prediction.event_shape)
+    return xp.stack([xp.stack([_diverge(p, q, axes) for q in tails]) for p in tails])
+
+
+class Tails(NamedTuple):
+    """What the tails of a prediction are like, (batch…, event…) each.
+
+    ``normal``: every member has one like exp(−x²). ``no_variance``: a member has no variance.
+    """
+
+    normal: Array
+    no_variance: Array
+
+    @staticmethod
+    def of(prediction: Prediction) -> Tails:
+        zero = namespace(prediction.reference).zeros_like(prediction.mean())
+        normal, no_variance = zero == 0, zero > 0
+        for member in members_of(prediction):
+            tail = member.law(True, _COARSE).tail
+            if tail is None:
+                continue
+            tail = tail[..., 0]  # each coordinate is a law of its own
+            each = [tail[m, ...] for m in range(tail.shape[0])] if tail.ndim > zero.ndim else [tail]
+            for order in each:
+                normal, no_variance = normal & (order == math.inf), no_variance | (order <= 2)
+        return Tails(normal, no_variance)
+
+
+def _diverge(p: Tails, q: Tails, event_ndim: int) -> Array:
+    """Whether KL(Q‖P) is infinite because of tails.
+
+    A normal density falls like exp(−x²), so that −E log p(X) is finite only if X has a variance.
+    A heavier tail falls like a power, and E log |X| exists for every law here. One such member is
+    enough for a mixture.
+    """
+    both = p.normal & q.no_variance
+    axes = tuple(range(both.ndim - event_ndim, both.ndim))
+    return namespace(both).any(both, axis=axes) if axes else both
 
 
 def no_closed_form(*predictions: Prediction) -> NoClosedFormError:
@@ -110,13 +185,25 @@ def view(prediction: Prediction, joint: bool, rtol: float) -> LogView:
     else:
         assert isinstance(prediction, Distribution)
         stack = Stack((prediction.law(not joint, rtol).flatten_batch(members=False),))
-    return LogView(stack, joint, prediction.batch_shape, prediction.event_shape)
+    return LogView(stack.map(_as_one_atom), joint, prediction.batch_shape, prediction.event_shape)
 
 
-def is_joint(*predictions: Prediction) -> bool:
-    """Low-rank normals of more than one dimension are not a product of their coordinates."""
-    members = [member for p in predictions for member in members_of(p)]
-    return any(isinstance(m, LowRankNormal) and m.event_shape != (1,) for m in members)
+def _as_one_atom(law: Law) -> Law:
+    """Weighted atoms on the line as one mixture."""
+    if law.count == 1:
+        return law
+    law = to_scalar_atoms(law)
+    normals = to_normals(law.atoms)
+
+    def component(array: Array) -> Array:  # (…, A) -> (…, 1, 1, A)
+        return array[..., None, None, :]
+
+    atoms = Products(
+        component(normals.loc[..., 0]),
+        component(normals.scale[..., 0]),
+        component(law.full_weights()),
+    )
+    return dataclasses.replace(law, atoms=atoms, weights=None)
 
 
 def law_entropy(law: Law) -> Array:
@@ -277,83 +364,18 @@ def as_mixture(stack: Stack) -> Law:
 # Log densities at outcomes: exact for every law, in any dimension.
 
 
-def log_density(law: Distribution, x: Array) -> Array:
-    """log p(x) for x of shape (batch…, event…), with any axes before."""
-    xp = namespace(x)
-    if isinstance(law, LowRankNormal):
-        return _low_rank_log_density(law, x)
-    if isinstance(law, StudentT):
-        values = _student_log_density(x, law.df, law.loc, law.scale)
-    elif isinstance(law, NormalMixture):
-        values = densities.mixture_log_density(x, law.weights, law.loc, law.scale)
-    else:
-        loc = law.value if isinstance(law, Point) else law.loc  # type: ignore[attr-defined]
-        scale = xp.zeros_like(loc) if isinstance(law, Point) else law.scale  # type: ignore[attr-defined]
-        one = xp.ones_like(loc)[..., None]
-        values = densities.mixture_log_density(x, one, loc[..., None], scale[..., None])
-    axes = tuple(range(values.ndim - law.event_ndim, values.ndim))
-    if not axes:
-        return values
-    # +inf (a point mass hit) and −inf (another one missed) make a miss.
-    missed = xp.any(values == -math.inf, axis=axes)
-    total = xp.sum(xp.where(values == -math.inf, xp.zeros_like(values), values), axis=axes)
-    return xp.where(missed, xp.full_like(total, -math.inf), total)
-
-
-def _student_log_density(x: Array, df: Array, loc: Array, scale: Array) -> Array:
-    xp = namespace(x)
-    point = scale == 0
-    z = (x - loc) / xp.where(point, xp.ones_like(scale), scale)
-    constant = gammaln((df + 1) / 2) - gammaln(df / 2) - xp.log(df * math.pi) / 2
-    smooth = constant - xp.log(xp.where(point, xp.ones_like(scale), scale))
-    smooth = smooth - (df + 1) / 2 * xp.log1p(z * z / df)
-    at_point = xp.where(x == loc, xp.full_like(smooth, math.inf), xp.full_like(smooth, -math.inf))
-    return xp.where(point, at_point, smooth)
-
-
-def student_entropy(law: StudentT) -> Array:
-    """The differential entropy of every coordinate."""
-    half = law.df / 2
-    xp = namespace(half)
-    beta = gammaln(half) + math.log(math.pi) / 2 - gammaln(half + 0.5)
-    shape = (half + 0.5) * (digamma(half + 0.5) - digamma(half)) + xp.log(law.df) / 2 + beta
-    point = law.scale == 0
-    log_scale = xp.log(xp.where(point, xp.ones_like(half), law.scale))
-    return xp.where(point, xp.full_like(half, -math.inf), shape + log_scale)
-
-
-def _low_rank_log_density(law: LowRankNormal, x: Array) -> Array:
-    """−½(log det 2πS + δᵀS⁻¹δ) by the determinant lemma on the r × r matrix."""
-    xp = namespace(x)
-    delta = x - law.loc
-    regular = without_zeros(LowRanks(law.loc, law.factor, law.diag))
-    point = regular.diag == 0
-    root = safe_sqrt(xp.where(point, xp.ones_like(regular.diag), regular.diag))[..., None]
-    scaled = regular.factor / root
-    z = delta / root[..., 0]
-    inner = xp.matmul(xp.matrix_transpose(scaled), scaled)
-    inner = inner + identity(inner.shape[-1], inner)
-    projected = xp.sum(scaled * z[..., None], axis=-2)
-    solved = xp.linalg.solve(inner, projected[..., None])[..., 0]
-    quadratic = xp.sum(z * z, axis=-1) - xp.sum(projected * solved, axis=-1)
-    entropy = densities.low_rank_entropy(regular.factor, regular.diag)
-    value = law.loc.shape[-1] / 2 - entropy - quadratic / 2
-    hit = xp.all(x == law.loc, axis=-1)
-    nowhere = xp.where(hit, xp.full_like(value, math.inf), xp.full_like(value, -math.inf))
-    return xp.where(xp.any(point, axis=-1), nowhere, value)
-
-
 def prediction_log_density(prediction: Prediction, x: Array) -> Array:
     """log p̄(x): of a law, or of the mixture of an ensemble."""
     if not isinstance(prediction, Ensemble):
         assert isinstance(prediction, Distribution)
-        return log_density(prediction, x)
+        return prediction.log_density(x)
     xp = namespace(x)
-    values = xp.stack([log_density(member, x) for member in prediction.member_list()])
+    values = xp.stack([member.log_density(x) for member in prediction.member_list()])
     weights = prediction.member_weights()
-    hit = xp.any(values == math.inf, axis=0)
-    none = xp.all(values == -math.inf, axis=0)
-    safe = xp.where(xp.isinf(values), xp.full_like(values, densities.lowest(values)), values)
-    mixed = densities.log_sum(weights, xp.moveaxis(safe, 0, -1))
+    counts = xp.reshape(weights > 0, (-1,) + (1,) * (values.ndim - 1))
+    hit = xp.any((values == math.inf) & counts, axis=0)
+    none = xp.all((values == -math.inf) | ~counts, axis=0)
+    safe = xp.where(xp.isinf(values), xp.full_like(values, lowest(values)), values)
+    mixed = log_sum(weights, moved_axis(safe, 0, -1))
     mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
     return xp.where(hit, xp.full_like(mixed, math.inf), mixed)

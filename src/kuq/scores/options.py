@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from kuq._array import Array
+from kuq._numbers import as_real_number, shown, whole_number
 from kuq.errors import ParameterError
 from kuq.tiles import budget_elements
 
 DEFAULT_MEMORY = 2**28
+_MOST_DRAWS = 2**31
 
 
 @dataclass(frozen=True)
@@ -32,32 +33,32 @@ class Options:
             raise ParameterError(
                 f'unbiased must be True, False, "members" or "samples", got {unbiased!r}'
             )
-        if not _is_number(rtol) or not 1e-13 <= rtol <= 1e-2:
-            raise ParameterError(f"rtol must lie between 1e-13 and 1e-2, got {rtol!r}")
-        if draws is not None and (
-            isinstance(draws, bool) or not isinstance(draws, int) or draws < 2
-        ):
-            raise ParameterError(f"draws must be an integer ≥ 2 or None, got {draws!r}")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise ParameterError(f"seed must be an integer ≥ 0 or None, got {seed!r}")
-        if not _is_number(max_memory) or not 0 < max_memory <= math.inf:
+        accuracy = as_real_number(rtol)
+        if accuracy is None or not 1e-13 <= accuracy <= 1e-2:
+            raise ParameterError(f"rtol must lie between 1e-13 and 1e-2, got {shown(rtol)}")
+        if draws is not None:
+            draws = whole_number(draws, "draws", 2, instead=" or None")
+            if draws > _MOST_DRAWS:
+                raise ParameterError(
+                    f"draws must be at most {_MOST_DRAWS}, as they are held in memory, got "
+                    f"{shown(draws)}"
+                )
+        seed = 0 if seed is None else whole_number(seed, "seed", 0, instead=" or None")
+        memory = as_real_number(max_memory)
+        if memory is None or not 0 < memory <= math.inf:
             raise ParameterError(
-                f"max_memory must be a positive number of bytes, got {max_memory!r}"
+                f"max_memory must be a positive number of bytes, got {shown(max_memory)}"
             )
         return Options(
             unbiased_members=unbiased in (True, "members"),
             unbiased_samples=unbiased in (True, "samples"),
-            rtol=float(rtol),
+            rtol=accuracy,
             draws=draws,
-            seed=0 if seed is None else seed,
-            max_memory=float(max_memory),
+            seed=seed,
+            max_memory=memory,
         )
 
 
 def budget_of(options: Options, like: Array) -> int:
     """How many numbers a temporary may have in the dtype of an array."""
     return budget_elements(options.max_memory, like)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 import kuq
+from kuq._switch import Settings, settings, under
 from kuq.xarray.chunks import whole_predictions
 from kuq.xarray.layout import SAMPLES, Layout, Numbers
 
@@ -101,6 +102,7 @@ def applied(
             "event": None if outcome is None else core[-1],
             "measure": measure,
             "dtype": dtype,
+            "states": settings(),  # Dask runs blocks later, and in threads of its own
         },
     )
     results = list(found) if isinstance(found, tuple) else [found]
@@ -124,8 +126,20 @@ def _computed(
     event: list[Hashable] | None,
     measure: Measure,
     dtype: np.dtype[Any],
+    states: Settings,
 ) -> Any:
     """The measure of one block of plain arrays (batch…, core dimensions…)."""
+    with under(states):
+        return _measured(arrays, blocks, event, measure, dtype)
+
+
+def _measured(
+    arrays: tuple[Numbers, ...],
+    blocks: list[Block],
+    event: list[Hashable] | None,
+    measure: Measure,
+    dtype: np.dtype[Any],
+) -> Any:
     core = [dims for block in blocks for dims in block.core] + ([] if event is None else [event])
     lead = [a.shape[: a.ndim - len(dims)] for a, dims in zip(arrays, core, strict=True)]
     batch = np.broadcast_shapes(*lead)

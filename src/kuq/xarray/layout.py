@@ -205,9 +205,13 @@ def _check_policy(nan_policy: str) -> None:
 def _family_of(data: xr.Dataset) -> tuple[Family, dict[str, xr.DataArray]]:
     present = {}
     for name in {name for family in FAMILIES for name in family.parameters}:
-        own = next((n for n in (name, ALIASES.get(name)) if n in data.data_vars), None)
-        if own is not None:
-            present[name] = data[own]
+        own = [n for n in (name, ALIASES.get(name)) if n in data.data_vars]
+        if len(own) > 1:
+            raise kuq.ParameterError(
+                f"the variables {own[0]!r} and {own[1]!r} are both the {name}; remove one"
+            )
+        if own:
+            present[name] = data[own[0]]
     for family in FAMILIES:
         if all(name in present for name in family.parameters):
             return family, {name: present[name] for name in family.parameters}

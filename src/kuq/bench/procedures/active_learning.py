@@ -9,11 +9,13 @@ from typing import Any, final
 import numpy as np
 
 from kuq import protocols
-from kuq.bench.bandwidths import TARGETS, bandwidth_of
+from kuq._ranges import InnerShare, Natural
+from kuq.bench.bandwidths import TARGETS, Bandwidth, bandwidth_of
 from kuq.bench.cell import Cell
 from kuq.bench.learners import load_data, make_model, target_distance
 from kuq.bench.named_scores import scores_for
 from kuq.bench.procedure import Context, Procedure
+from kuq.bench.procedures.fitted import Component
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
 from kuq.kernels.base import Score
@@ -34,16 +36,16 @@ class Options:
     the paper's: ``"trained"`` gives ``mse_trained``.
     """
 
-    initial: float = 0.05
-    batch: float = 0.01
-    rounds: int = 20
-    component: str = "epistemic"
-    bandwidth: str | float | Mapping[str, Any] = TARGETS
-    candidates: int = 0
-    test_rows: int = 0
+    initial: InnerShare = 0.05
+    batch: InnerShare = 0.01
+    rounds: Natural = 20
+    component: Component = "epistemic"
+    bandwidth: Bandwidth = TARGETS
+    candidates: Natural = 0
+    test_rows: Natural = 0
     setting: str = ""
     #: Accuracy of quadratures, which members that hardly differ have to pay for.
-    rtol: float = 1e-8
+    rtol: InnerShare = 1e-8
 
 
 def predict(cell: Cell, context: Context) -> Mapping[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 
+from kuq._ranges import Count, Positive, Several, Within
 from kuq.bench.cell import Cell
 from kuq.bench.named_scores import scores_for
 from kuq.bench.procedure import Context, Procedure
@@ -28,12 +29,12 @@ _COMPONENTS = ("aleatoric", "epistemic")
 class Options:
     """Keys of ``[grid.NAME.evaluation]``; ``cases`` independent ensembles give each number."""
 
-    points: int
-    members: tuple[int, ...]
-    draws: tuple[int, ...]
-    cases: int
-    bandwidth: float
-    members_of_draws: int = 10
+    points: Count
+    members: Annotated[tuple[Several, ...], Within(least=1)]
+    draws: Annotated[tuple[Several, ...], Within(least=1)]
+    cases: Count
+    bandwidth: Positive
+    members_of_draws: Several = 10
 
 
 def predict(cell: Cell, context: Context) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq.bench.cell import Cell
+from kuq.bench.cell import Cell, one_part
 from kuq.bench.procedure import Context
 from kuq.datasets.base import Split
 from kuq.kernels.marginal import CRPS
@@ -62,4 +62,5 @@ def save_examples(cell: Cell, arrays: Mapping[str, Any], context: Context) -> No
         if f"example.{name}.truth" in arrays:
             suffix = "" if name == "test" else f"-{name}"
             maps = {what: arrays[f"example.{name}.{what}"] for what in _MAPS}
-            context.save_field(f"{cell.dataset}-{cell.representation}{suffix}", **maps)
+            name_of_cell = f"{one_part(cell.dataset)}-{one_part(cell.representation)}"
+            context.save_field(f"{name_of_cell}{suffix}", **maps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from kuq.bench.procedure import Context
 from kuq.bench.procedures.example_maps import example_maps
 from kuq.distributions.base import Prediction
 from kuq.kernels.base import Score
+
+#: Which uncertainty a procedure takes.
+Component: TypeAlias = Literal["aleatoric", "epistemic", "total"]
 
 
 def depends_on(cell: Cell) -> dict[str, Any]:
@@ -35,6 +38,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
         "data": dict(cell.data),
         "model": dict(cell.model),
         "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in own},
+        **cell.data_settings(),
     }
 
 

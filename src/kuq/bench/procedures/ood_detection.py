@@ -9,12 +9,19 @@ from typing import Any, final
 import numpy as np
 
 from kuq import protocols
-from kuq.bench.bandwidths import TARGETS
+from kuq._ranges import InnerShare, Natural, NotNegative
+from kuq.bench.bandwidths import TARGETS, Bandwidth
 from kuq.bench.cell import Cell
 from kuq.bench.learners import squared_errors
 from kuq.bench.procedure import Context, Procedure
 from kuq.bench.procedures.example_maps import save_examples
-from kuq.bench.procedures.fitted import depends_on, kept_prediction, predict, scores_and_bandwidth
+from kuq.bench.procedures.fitted import (
+    Component,
+    depends_on,
+    kept_prediction,
+    predict,
+    scores_and_bandwidth,
+)
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
 from kuq.distributions.base import Prediction
@@ -29,16 +36,16 @@ from kuq.uncertainty import decompose
 class Options:
     """Keys of ``[grid.NAME.evaluation]``: which uncertainty tells, and by which bandwidth."""
 
-    component: str = "epistemic"
-    bandwidth: str | float | Mapping[str, Any] = TARGETS
+    component: Component = "epistemic"
+    bandwidth: Bandwidth = TARGETS
     #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
-    draws: int = 0
+    draws: Natural = 0
     #: Accuracy of quadratures, which evidential images under the energy score have to pay for.
-    rtol: float = 1e-8
+    rtol: InnerShare = 1e-8
     #: Bootstrap resamples behind each interval.
-    resamples: int = 1000
+    resamples: Natural = 1000
     #: Set where the grid is one point of a curve over training: its place, such as the epochs.
-    training: float | None = None
+    training: NotNegative | None = None
 
 
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:

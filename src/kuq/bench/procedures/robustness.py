@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 
 from kuq import protocols
-from kuq.bench.bandwidths import SCALE, bandwidth_of
+from kuq._ranges import NotNegative, Several, Within
+from kuq.bench.bandwidths import SCALE, Bandwidth, bandwidth_of
 from kuq.bench.cell import Cell
 from kuq.bench.learners import load_data, make_model, target_distance
 from kuq.bench.named_scores import scores_for
@@ -32,10 +33,18 @@ class Options:
     """
 
     setting: str
-    members: tuple[int, ...] = (25, 5)
-    deltas: tuple[float, ...] = (0.0, 0.2, 0.5, 1.0, 1.5, 2.5, 5.0)
+    members: Annotated[tuple[Several, ...], Within(least=1)] = (25, 5)
+    deltas: Annotated[tuple[NotNegative, ...], Within(least=1)] = (
+        0.0,
+        0.2,
+        0.5,
+        1.0,
+        1.5,
+        2.5,
+        5.0,
+    )
     validation: bool = True
-    bandwidth: str | float | Mapping[str, Any] = SCALE
+    bandwidth: Bandwidth = SCALE
 
 
 def depends_on(cell: Cell) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 
+from kuq._ranges import Count, Several, Within
 from kuq.bench.cell import Cell
 from kuq.bench.named_scores import scores_for
 from kuq.bench.procedure import Context, Procedure
@@ -31,14 +32,14 @@ _CASES = 100
 class Options:
     """Keys of ``[grid.NAME.evaluation]``: sizes of the synthetic predictions that are timed."""
 
-    shape: tuple[int, ...]
-    cases: int
-    members: tuple[int, ...]
-    draws: tuple[int, ...]
+    shape: Annotated[tuple[Count, ...], Within(least=1)]
+    cases: Count
+    members: Annotated[tuple[Several, ...], Within(least=1)]
+    draws: tuple[Several, ...]
     #: Draws while members vary, and members while draws vary.
-    draws_of_members: int = 10
-    members_of_draws: int = 10
-    repeats: int = 5
+    draws_of_members: Several = 10
+    members_of_draws: Several = 10
+    repeats: Count = 5
 
 
 def predict(cell: Cell, context: Context) -> Mapping[str, Any]:

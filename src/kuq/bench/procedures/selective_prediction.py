@@ -9,14 +9,22 @@ from typing import Any, final
 import numpy as np
 
 from kuq import protocols
-from kuq.bench.bandwidths import TARGETS
+from kuq._ranges import InnerShare, Natural, Several, Share
+from kuq.bench.bandwidths import TARGETS, Bandwidth
 from kuq.bench.cell import Cell
 from kuq.bench.learners import squared_errors
 from kuq.bench.procedure import Context, Procedure
 from kuq.bench.procedures.example_maps import save_examples
-from kuq.bench.procedures.fitted import depends_on, kept_prediction, predict, scores_and_bandwidth
+from kuq.bench.procedures.fitted import (
+    Component,
+    depends_on,
+    kept_prediction,
+    predict,
+    scores_and_bandwidth,
+)
 from kuq.bench.records import Record
 from kuq.bench.settings import from_table
+from kuq.errors import ParameterError
 from kuq.uncertainty import decompose
 
 
@@ -25,15 +33,22 @@ from kuq.uncertainty import decompose
 class Options:
     """Keys of ``[grid.NAME.evaluation]``: which uncertainty, over which retentions."""
 
-    component: str = "total"
-    retention: tuple[float, ...] = (0.5, 1.0)
-    bandwidth: str | float | Mapping[str, Any] = TARGETS
+    component: Component = "total"
+    retention: tuple[Share, Share] = (0.5, 1.0)
+    bandwidth: Bandwidth = TARGETS
     #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
-    draws: int = 0
+    draws: Natural = 0
     #: Accuracy of quadratures, which evidential images under the energy score have to pay for.
-    rtol: float = 1e-8
+    rtol: InnerShare = 1e-8
     #: Points of a retention curve that are stored, spread evenly.
-    curve_points: int = 51
+    curve_points: Several = 51
+
+    def __post_init__(self) -> None:
+        low, high = self.retention
+        if low >= high:
+            raise ParameterError(
+                f"retention must be two numbers, the smaller first, got {low, high}"
+            )
 
 
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from kuq import _linalg as linalg
 from kuq._array import Array, any_true, detach, epsilon, identity, namespace
 from kuq.distributions.atoms import LowRanks
 from kuq.errors import NoClosedFormError
@@ -31,12 +32,12 @@ def without_zeros(law: LowRanks) -> LowRanks:
         )
     one = identity(d, law.diag)
     covariance = law.factor @ xp.matrix_transpose(law.factor) + law.diag[..., None, :] * one
-    spectrum = xp.linalg.eigvalsh(detach(covariance))
+    spectrum = linalg.eigvalsh(detach(covariance))
     lowest, highest = spectrum[..., 0], spectrum[..., -1]
     regular = doubtful & (lowest > 4 * d * epsilon(lowest) * highest)
     part = xp.where(regular, lowest / 2, xp.ones_like(lowest))[..., None]
     safe = xp.where(regular[..., None, None], covariance, (1 + part[..., None]) * one)
-    full = xp.linalg.cholesky(safe - part[..., None] * one)
+    full = linalg.cholesky(safe - part[..., None] * one)
     columns = max(d, rank)
     return dataclasses.replace(
         law,

@@ -1,0 +1,233 @@
+"""Open NetCDF files and Zarr stores: what is in them, and which of it is a prediction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kuq.errors import KuqError, ParameterError, ShapeError
+from kuq.files.claims import check_memory
+from kuq.files.decompose import Layout
+from kuq.files.hdf5 import check_hdf5
+from kuq.files.own import PARTS
+from kuq.files.roles import (
+    LAYOUT,
+    as_doubles,
+    as_scale,
+    find_law,
+    is_spread,
+    is_variance,
+    listed,
+    role_of,
+)
+from kuq.files.zarr_store import StoredArray, check_store
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Grid:
+    """An open file or store: what xarray sees, and what it does not."""
+
+    path: Path
+    dataset: xr.Dataset
+    #: What is stored of the arrays of a Zarr store.
+    stored: dict[str, StoredArray]
+    #: Groups inside of a NetCDF file; only what is outside of them is read.
+    groups: list[str]
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Grid]:
+    """A grid whose values are read only when they are needed, without the graph of Dask."""
+    import xarray as xr
+
+    if not path.is_dir() and path.stat().st_size == 0:
+        raise ParameterError(f"{path} is empty")
+    stored: dict[str, StoredArray] = {}
+    groups: list[str] = []
+    with reading(path), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if path.suffix.lower() == ".zarr":
+            stored = check_store(path)
+            dataset = xr.open_zarr(path, chunks=None, consolidated=False, decode_timedelta=False)
+        else:
+            engine = _engine(path)
+            groups = check_hdf5(path) if engine == "h5netcdf" else []
+            dataset = xr.open_dataset(path, engine=engine, chunks=None, decode_timedelta=False)
+    notes = tuple(
+        str(one.message) for one in said if issubclass(one.category, xr.SerializationWarning)
+    )
+    for one in (dataset, *dataset.variables.values()):
+        one.attrs = {name: v for name, v in one.attrs.items() if _is_plain(v, path)}
+    with dataset:
+        yield Grid(path, dataset, stored, groups, notes)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside is said of the file that is read, in one line."""
+    try:
+        yield
+    except KuqError:
+        raise
+    except Exception as error:  # every backend has errors of its own for damaged files
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ParameterError(f"{path} cannot be read as a grid: {text}") from None
+
+
+def _engine(path: Path) -> str:
+    """The reader of a NetCDF file by its first bytes, so that no other reader guesses."""
+    import h5py
+
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start in (b"CDF\1", b"CDF\2"):
+        return "scipy"
+    if h5py.is_hdf5(path):
+        return "h5netcdf"
+    hint = "; nccopy -k nc4 makes one that is" if start == b"CDF\5" else ""
+    raise ParameterError(f"{path} cannot be read as a grid: it is not NetCDF 3 or 4{hint}")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A prediction in a grid, of which nothing large was read."""
+
+    #: A DataArray of draws or points, or a Dataset of parameters by kuq's names.
+    data: Any
+    weights: xr.DataArray | None
+    #: Whether what serves as a scale is a variance.
+    squared: bool
+    notes: tuple[str, ...]
+
+
+def prediction_in(grid: Grid, layout: Layout) -> Found:
+    """The prediction that the names in a grid stand for, with coordinates that can be written."""
+    import xarray as xr
+
+    dataset = grid.dataset
+    law, roles = _law_in(grid, layout)
+    if layout.sample is not None and law not in ("samples", "points"):
+        raise ParameterError(f"--sample is for draws, and the file holds {law} predictions")
+    squared = is_variance("scale", roles.get("scale", ""))
+    notes = [*grid.notes, *_missing(grid, roles.values())]
+    weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None
+    found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
+    for name, variable in zip(roles.values(), found.values(), strict=True):
+        as_doubles(name, np.empty(0, variable.dtype))
+        if variable.size == 0:
+            raise ShapeError(f"{name!r} is empty, with the dimensions {dict(variable.sizes)}")
+    with reading(grid.path):  # making a Dataset reads coordinates
+        one = law in ("samples", "points")
+        data: Any = found[law] if one else xr.Dataset(found, attrs=dataset.attrs)
+        for coordinate in data.coords.values():
+            check_memory(grid.path, coordinate.nbytes, "leave out large coordinates")
+            coordinate.variable.load()
+    _check_names(grid.path, (*data.dims, *data.coords))
+    for name in [name for name, c in data.coords.items() if not _is_plain(c.values, grid.path)]:
+        notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
+        data = data.drop_vars(name)
+    return Found(data, weights, squared, tuple(notes))
+
+
+def _weights(grid: Grid, name: str) -> xr.DataArray:
+    """The weights of members, which are few; which members they belong to is checked later."""
+    weights = grid.dataset[name]
+    if weights.ndim != 1:
+        raise ShapeError(f"{name!r} must lie along the members, got dimensions {weights.dims}")
+    with reading(grid.path):
+        check_memory(grid.path, weights.nbytes, "weights lie along the members")
+        return weights.copy(data=as_doubles(name, weights.values))
+
+
+def _check_names(path: Path, names: tuple[Hashable, ...]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise ParameterError(f"{path} has a dimension {name!r}; names are text")
+        if name in PARTS:
+            raise ParameterError(
+                f"{path} has a coordinate or dimension {name!r}, as the result is called; rename it"
+            )
+
+
+def _is_plain(value: Any, path: Path) -> bool:
+    """Whether a coordinate or attribute can be written into a file of the same format."""
+    if path.suffix.lower() == ".zarr" and not isinstance(value, np.ndarray):
+        return True  # JSON, as it came
+    if isinstance(value, str):
+        return value.isascii() or value.encode(errors="ignore").decode() == value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
+        return all(isinstance(v, (str, bytes)) or hasattr(v, "calendar") for v in value.flat)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in ("fiubSUMm" if isinstance(value, np.ndarray) else "fiuSU")
+    return isinstance(value, (int, float)) or (
+        isinstance(value, (list, tuple)) and all(_is_plain(v, path) for v in value)
+    )
+
+
+def _law_in(grid: Grid, layout: Layout) -> tuple[str, dict[str, str]]:
+    """A single variable is the prediction, unless its name says that it is something else."""
+    names = [str(name) for name in grid.dataset.data_vars]
+    if not names and grid.groups:
+        raise ParameterError(
+            f"{grid.path} holds its variables in groups ({listed(grid.groups)}), which are not "
+            "read; write the prediction outside of them"
+        )
+    if len(names) > 1 or layout.names.given():
+        return find_law(names, layout.names)
+    for name in names:
+        if role_of(name) not in (None, "samples", "points") or is_spread(name):
+            raise ParameterError(
+                f"{grid.path} holds {name!r} alone, which is no prediction by itself; expected "
+                f"{LAYOUT}; if it is one, say --points {name} or --samples {name}"
+            )
+        return "points", {"points": name}
+    return find_law(names, layout.names)
+
+
+def _missing(grid: Grid, names: Iterable[str]) -> Iterator[str]:
+    """What a store says by leaving chunks out: each of their values is the fill value."""
+    for name in names:
+        stored = grid.stored.get(name)
+        if stored is not None and stored.found < stored.chunks:
+            yield (
+                f"{stored.chunks - stored.found} of {stored.chunks} chunks of {name!r} are not "
+                f"stored; all of their values count as the fill value {stored.fill}"
+            )
+
+
+@dataclass(frozen=True)
+class Doubles:
+    """A variable of a file as Dask asks for it: piece by piece, in double precision."""
+
+    path: Path
+    variable: xr.Variable
+    name: str
+    squared: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.variable.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.variable.ndim
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        return np.dtype(np.float64)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        with reading(self.path):
+            values = self.variable[key].values
+        values = as_doubles(self.name, values)
+        return as_scale(self.name, values) if self.squared else values

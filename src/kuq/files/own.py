@@ -1,0 +1,92 @@
+"""The marks of kuq's own outputs, by which a later call knows what it may replace."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kuq._replacing import Kind
+
+#: The three components, in the order in which they are written.
+PARTS = ("total", "aleatoric", "epistemic")
+#: The name of the mark in arrays, attributes and metadata, and what it says.
+MADE_BY, MARK = "made_by", "kuq decompose"
+#: What stands beside the components.
+ABOUT = ("score", "units", "method", "estimator", "unbiased", MADE_BY)
+#: A table in CSV has no place for a mark but quotes that change nothing: those of one name.
+CSV_HEAD = ",".join((*PARTS[:-1], f'"{PARTS[-1]}"'))
+_HEAD = re.compile(rb"(^|,)" + CSV_HEAD.encode() + rb"\r?\n")
+_HEAD_BYTES = 2**20
+#: Files and folders inside of an array in a Zarr store.
+_ZARR_FILES = re.compile(r"zarr\.json|\.zarray|\.zattrs|c|\d+(\.\d+)*")
+_ZARR_HEADS = {"zarr.json", ".zgroup", ".zattrs"}
+
+
+def grid_mark(names: Iterable[Any]) -> str:
+    """The mark of a grid: it names all variables and dimensions, to tell if more were added."""
+    return f"{MARK}: {json.dumps(sorted(str(name) for name in names))}"
+
+
+def _names(mark: str) -> set[str]:
+    made_by, _, names = mark.partition(": ")
+    return set(json.loads(names)) if made_by == MARK else set()
+
+
+def _own_npz(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        if set(archive.namelist()) != {f"{name}.npy" for name in (*PARTS, *ABOUT)}:
+            return False
+        with archive.open(f"{MADE_BY}.npy") as file:
+            return str(np.lib.format.read_array(file, allow_pickle=False)) == MARK
+
+
+def _own_csv(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _HEAD.search(file.read(_HEAD_BYTES)) is not None
+
+
+def _own_parquet(path: Path) -> bool:
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(path)
+    metadata = schema.metadata or {}
+    about = json.loads(metadata.get(b"PANDAS_ATTRS", b"{}"))
+    labels = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", ())  # stand behind
+    names = tuple(name for name in schema.names if name not in labels)
+    return about.get(MADE_BY) == MARK and names[-len(PARTS) :] == PARTS
+
+
+def _own_netcdf(path: Path) -> bool:
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return set(PARTS) <= set(file) <= _names(str(file.attrs[MADE_BY]))
+
+
+def _own_zarr(path: Path) -> bool:
+    names = {entry.name for entry in path.iterdir()}
+    if "zarr.json" in names:
+        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
+    else:
+        attributes = json.loads((path / ".zattrs").read_text(encoding="utf-8"))
+    arrays = names - _ZARR_HEADS
+    if not set(PARTS) <= arrays <= _names(attributes[MADE_BY]):
+        return False
+    every = (entry for name in arrays for entry in (path / name).rglob("*"))
+    return all(_ZARR_FILES.fullmatch(entry.name) and not entry.is_symlink() for entry in every)
+
+
+#: The outputs of ``kuq decompose`` by the endings of their names.
+KINDS = {
+    ".npz": Kind("an .npz file of uncertainties", _own_npz),
+    ".csv": Kind("a .csv file of uncertainties", _own_csv),
+    ".parquet": Kind("a .parquet file of uncertainties", _own_parquet),
+    ".nc": Kind("an .nc file of uncertainties", _own_netcdf),
+    ".zarr": Kind("a .zarr store of uncertainties", _own_zarr, folder=True),
+}

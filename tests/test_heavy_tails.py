@@ -1,0 +1,213 @@
+"""Heavy tails, and components whose scales differ by any factor, against independent values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from high_precision import mp, mpf
+from libraries import opened, to_numpy
+from scipy import special, stats
+
+import kuq
+
+
+def test_a_mixture_does_not_depend_on_the_order_of_its_components():
+    p = kuq.NormalMixture([0.5, 0.5], [0.0, 0.0], [100.0, 0.1])
+    q = kuq.NormalMixture([0.5, 0.5], [0.0, 0.0], [0.1, 100.0])
+    assert abs(float(kuq.divergence(p, q, kuq.Gaussian(1.0)))) < 1e-15
+
+
+def characteristic(df, x):
+    """E cos(xT) of a Student-t law."""
+    z = mp.sqrt(df) * x
+    return mp.besselk(df / 2, z) * z ** (df / 2) / (mp.gamma(df / 2) * 2 ** (df / 2 - 1))
+
+
+@pytest.mark.parametrize("df", [1.5, 3.0])
+def test_student_t_under_the_gaussian_kernel(df):
+    """−exp(−r²) is a mean of −cos(ωr) over ω ~ N(0, 2)."""
+    y = 0.3
+
+    def integrand(omega):
+        c = characteristic(mpf(df), omega)
+        return mp.npdf(omega, 0, mp.sqrt(2)) * ((c * c + 1) / 2 - c * mp.cos(omega * mpf(y)))
+
+    with mp.workdps(20):
+        nodes = [mpf("1e-8"), mpf("1e-4"), mpf("0.01"), mpf("0.1"), 1, 3, 9]
+        wanted = float(2 * mp.quad(integrand, nodes))
+    found = float(kuq.score(kuq.StudentT(df, 0.0, 1.0), y, kuq.Gaussian(1.0)))
+    assert found == pytest.approx(wanted, rel=1e-8, abs=0)
+
+
+def test_tilts_that_cancel_between_coordinates():
+    """P and Q agree up to a factor where they overlap: large tilts, no gap, in both coordinates."""
+
+    def coordinate(share):  # mostly one point, or mostly far away
+        return [share, 1 - share], [0.0, 0.0], [1e-3, 1e9]
+
+    def law(*shares):
+        rows = [coordinate(share) for share in shares]
+        return kuq.NormalMixture(*map(np.array, zip(*rows, strict=True)), event_ndim=1)
+
+    def affinity(p, q):  # the wide parts do not overlap with anything
+        c = 1 / math.sqrt(1 + 4e-6)
+        return math.prod(a * b * c for a, b in zip(p, q, strict=True))
+
+    p, q = (1.0, 0.1), (2e-3, 1.0)
+    wanted = affinity(p, p) / 2 + affinity(q, q) / 2 - affinity(p, q)
+    found = float(kuq.divergence(law(*p), law(*q), kuq.Gaussian(1.0)))
+    assert found == pytest.approx(wanted, rel=1e-6)  # 1e9 bandwidths leave 1e-9 of the wide parts
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_list_of_student_t_laws(order):
+    laws = [kuq.StudentT(50.0, 0.0, 1.0), kuq.StudentT(1.5, 0.0, 1.0)][::order]
+    kernel = kuq.Laplace(1.0) + kuq.Energy(0.7) + kuq.InverseMultiquadric(2.0)
+    together = kuq.Ensemble(kuq.StudentT([50.0, 1.5][::order], 0.0, 1.0))
+    found, wanted = kuq.decompose(kuq.Ensemble(laws), kernel), kuq.decompose(together, kernel)
+    assert float(found.aleatoric) == pytest.approx(float(wanted.aleatoric), rel=1e-12)
+    alone = sum(float(kuq.entropy(law, kernel)) for law in laws) / 2
+    assert float(found.aleatoric) == pytest.approx(alone, rel=1e-8)
+    assert float(kuq.entropy(kuq.Ensemble(laws), kernel)) == pytest.approx(
+        float(kuq.entropy(together, kernel)), rel=1e-12
+    )
+
+
+def absolute_moment(df, beta):
+    """E|X − X'|^β of a standard Student-t law, by gamma functions."""
+    a, b = mpf(df) / 2, mpf(beta) / 2
+    front = 2**b * mp.gamma(b + mpf(1) / 2) / mp.sqrt(mp.pi) * a**b
+    return (
+        front
+        * mp.gamma(2 * a - b)
+        * mp.gamma(a - b) ** 2
+        / (mp.gamma(2 * a - 2 * b) * mp.gamma(a) ** 2)
+    )
+
+
+@pytest.mark.parametrize(("df", "beta"), [(1.05, 1.0), (1.001, 1.0), (3.0, 1.0), (0.75, 0.7)])
+def test_entropy_close_to_the_pole(df, beta):
+    wanted = float(absolute_moment(df, beta)) * 2.0**beta / 2
+    found = float(kuq.entropy(kuq.StudentT(df, 3.0, 2.0), kuq.Energy(beta)))
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize(("df", "rtol"), [(1.001, 1e-6), (1.05, 1e-6), (1.3, 1e-8), (4.0, 1e-9)])
+def test_crps_close_to_the_pole(df, rtol):
+    """E|T − y| in closed form, less half of E|T − T'|; see StudentT for the accuracy."""
+    y = 0.3
+    reach = 2 * stats.t.pdf(y, df) * (df + y * y) / (df - 1)
+    wanted = y * (2 * stats.t.cdf(y, df) - 1) + reach - float(absolute_moment(df, 1.0)) / 2
+    found = float(kuq.score(kuq.StudentT(df, 0.0, 1.0), y, kuq.CRPS()))
+    assert found == pytest.approx(wanted, rel=rtol)
+
+
+def test_variance_close_to_the_pole():
+    law = kuq.StudentT([2.05, 2.0, 5.0], 0.0, 3.0)
+    wanted = [9 * 2.05 / 0.05, math.inf, 15.0]
+    np.testing.assert_allclose(kuq.entropy(law, kuq.SquaredError()), wanted, rtol=1e-11)
+
+
+# Evidential vectors.
+
+
+def planar_energy(alpha, beta):
+    """½E‖Z‖^β of two draws of one member with two coordinates, by a sum over a tensor grid.
+
+    Both coordinates of Z are √(2/α) times a Student-t variate. What the norm lacks of the sum of
+    the coordinates converges quickly, and the sum is known.
+    """
+    step = 0.08
+    x = np.exp(np.arange(-40, 200, step))
+    share = 2 * stats.t.pdf(x, 2 * alpha) * x * step
+    x, share = x[share > 0], share[share > 0]
+    small, large = np.minimum.outer(x, x), np.maximum.outer(x, x)
+    ratio = small / large
+    lack = large**beta * (np.expm1(beta / 2 * np.log1p(ratio * ratio)) - ratio**beta)
+    b = beta / 2
+    one = 4**b * math.gamma(b + 0.5) / math.sqrt(math.pi)
+    one *= math.exp(special.gammaln(alpha - b) - special.gammaln(alpha))
+    return one + (2 / alpha) ** b * float(share @ lack @ share) / 2
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(0.501, 1.0), (0.55, 1.0), (1.05, 1.0), (1.0, 1.99), (0.3, 0.5)]
+)
+def test_evidential_vectors_close_to_the_pole(alpha, beta):
+    law = kuq.NormalInverseGamma(np.zeros(2), 1.0, alpha, 1.0, 1)
+    found = kuq.decompose(law, kuq.Energy(beta))
+    assert float(found.aleatoric) == pytest.approx(planar_energy(alpha, beta), rel=1e-8)
+    alone = kuq.decompose(kuq.NormalInverseGamma(0.0, 1.0, alpha, 1.0), kuq.Energy(beta))
+    assert float(alone.epistemic) < float(found.epistemic) < 2 * float(alone.epistemic)
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_a_negligible_coordinate_changes_nothing(d):
+    """One coordinate has a closed form, and others of scale 1e-9 do not matter beside it."""
+    beta = np.array([1.0] + [1e-18] * (d - 1))
+    found = kuq.decompose(
+        kuq.NormalInverseGamma(np.zeros(d), 1.0, np.full(d, 0.52), beta, 1), kuq.Energy()
+    )
+    wanted = kuq.decompose(kuq.NormalInverseGamma(0.0, 1.0, 0.52, 1.0), kuq.Energy())
+    for part in ("aleatoric", "epistemic"):
+        assert float(getattr(found, part)) == pytest.approx(float(getattr(wanted, part)), rel=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.02, 0.1])
+def test_evidential_laws_of_small_alpha(alpha):
+    """F₁ = Γ(α+½)/Γ(α) U(½, 1−α, 4) at β = 1, γ = 1; F₂ is a mean of ψ² over ω ~ N(0, 4)."""
+    with mp.workdps(20):
+        a = mpf(alpha)
+        f1 = mp.gamma(a + mpf(1) / 2) / mp.gamma(a) * mp.hyperu(mpf(1) / 2, 1 - a, 4)
+
+        def psi(omega):
+            return 2 * (omega**2 / 2) ** (a / 2) * mp.besselk(a, mp.sqrt(2) * omega) / mp.gamma(a)
+
+        ends = [mpf(10) ** -k for k in (30, 20, 15, 10, 6, 3, 1)] + [1, 3, 9]
+        f2 = 2 * mp.quad(lambda omega: mp.npdf(omega, 0, 2) * psi(omega) ** 2, ends)
+    found = kuq.decompose(kuq.NormalInverseGamma(0.0, 1.0, alpha, 1.0), kuq.Gaussian(1.0))
+    assert float(found.aleatoric) == pytest.approx(float((1 - f1) / 2), rel=1e-8)
+    assert float(found.epistemic) == pytest.approx(float(f1 - f2), rel=1e-7)
+
+
+# Compiled by JAX, where no value can be read.
+
+KERNELS = {
+    "imq": kuq.InverseMultiquadric(1.0),
+    "rational": kuq.RationalQuadratic(1.0, 0.1),
+    "matern": kuq.Matern(1.0, 1.5),
+    "energy": kuq.Energy(0.7),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiled_evidential_laws(name):
+    alpha = np.array([[0.36, 0.8], [2.0, 3.0]])
+
+    def parts(alpha):
+        u = kuq.decompose(kuq.NormalInverseGamma(0 * alpha, 1.0, alpha, 1.0, 1), KERNELS[name])
+        return u.aleatoric, u.epistemic
+
+    with opened("jax") as jax:
+        found = jax.module.jit(parts)(jax.array(alpha))
+        for value, wanted in zip(found, parts(alpha), strict=True):
+            np.testing.assert_allclose(to_numpy(value), wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["imq", "energy"])
+def test_compiled_student_t_laws(name):
+    df = np.array([1.1, 3.0])
+
+    def parts(df):
+        p, q = kuq.StudentT(df, 0 * df, 1.0), kuq.StudentT(df + 1, 0 * df + 0.3, 1.5)
+        return (
+            kuq.entropy(p, KERNELS[name], rtol=1e-5),
+            kuq.divergence(p, q, KERNELS[name], rtol=1e-5),
+        )
+
+    with opened("jax") as jax:
+        found = jax.module.jit(parts)(jax.array(df))
+        for value, wanted in zip(found, parts(df), strict=True):
+            np.testing.assert_allclose(to_numpy(value), wanted, rtol=1e-5)
