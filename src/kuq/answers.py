@@ -230,9 +230,7 @@ def _over_members(
 
 
 def _width(view: View) -> Array | float | None:
-    return flat_bandwidth(
-        view.kernel, view.shape, view.marginal is not None, view.stack.reference
-    )
+    return flat_bandwidth(view.kernel, view.shape, view.marginal is not None, view.stack.reference)
 
 
 def _over_laws(
@@ -325,7 +323,7 @@ def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
 def _over_terms(kernel: Kernel, part: Callable[[Term], tuple]) -> list:
     """Sums over the terms of a kernel of every array that ``part`` gives, and lists of the rest."""
     columns = list(zip(*(part(term) for term in kernel.terms()), strict=True))
-    return [_sum(column, kernel) if not isinstance(column[0], str) else column for column in columns]
+    return [column if isinstance(column[0], str) else _sum(column, kernel) for column in columns]
 
 
 def _sum(values: tuple[Array, ...], kernel: Kernel) -> Array:

@@ -106,9 +106,10 @@ def expectation(
         width = 1.0 if bandwidth is not None else None
         return expectation(kernel, width, left.blank(), right.blank(), options)[:0]
     problem = Problem.of(kernel, Stack((*left.groups, *right.groups)), compiled=False)
-    form = next((form for form in FORMS if isinstance(form, Expecting) and form.applies(problem)), None)
-    if form is None:
+    able = [form for form in FORMS if isinstance(form, Expecting) and form.applies(problem)]
+    if not able:
         raise no_form(problem)
+    form = able[0]
     budget = budget_elements(options.max_memory, left.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget)
     xp = namespace(left.reference)
@@ -187,14 +188,10 @@ def _in_own_units(form: Form, problem: Problem, measure: Measure, stack: Stack) 
     found = form.statistics(measure, stack)
     if factor is None:
         return found
-    return found._replace(
-        entropies=found.entropies * factor, dispersion=found.dispersion * factor
-    )
+    return found._replace(entropies=found.entropies * factor, dispersion=found.dispersion * factor)
 
 
-def _to_units(
-    measure: Measure, stacks: list[Stack]
-) -> tuple[Measure, list[Stack], Array | None]:
+def _to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stack], Array | None]:
     """Bring laws and bandwidth to unit scale, so that no square leaves the range of floats.
 
     The last item is what results of a homogeneous kernel have to be multiplied by.

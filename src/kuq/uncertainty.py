@@ -435,7 +435,7 @@ def _cast(value: Array, p: Prediction, q: Prediction) -> Array:
 
 
 def _as_array(value: Array, like: Prediction, dtype: Any = None) -> Array:
-    """A result in the library and dtype of the input; NumPy makes scalars of arrays without axes."""
+    """A result in the library and dtype of the input; NumPy makes scalars of small arrays."""
     value = door.left(value, like.reference)
     dtype = like.dtype if dtype is None else dtype
     if type(value) is np.ndarray and value.dtype == dtype:

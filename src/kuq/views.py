@@ -67,9 +67,7 @@ class View:
     kernel: Kernel
 
     @staticmethod
-    def of_shape(
-        prediction: Prediction, marginal: MarginalStage | None, kernel: Kernel
-    ) -> View:
+    def of_shape(prediction: Prediction, marginal: MarginalStage | None, kernel: Kernel) -> View:
         """Only the shapes, for laws that are not made of atoms."""
         return View(Stack(()), prediction.batch_shape, prediction.event_shape, marginal, kernel)
 

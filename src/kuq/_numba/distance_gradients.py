@@ -75,7 +75,8 @@ def _loop(
             for j in range(count - i - 1):
                 b = owners[i + 1 + j]
                 if a == b:
-                    upstream = by_entropy[a, c] + 2.0 * members[a] * (members[a] - 1.0) * by_dispersion[c]
+                    share = 2.0 * members[a] * (members[a] - 1.0)
+                    upstream = by_entropy[a, c] + share * by_dispersion[c]
                 else:
                     upstream = 2.0 * members[a] * members[b] * by_dispersion[c]
                 slope = upstream * w[i] * w[i + 1 + j] * profile(row[j], factor)

@@ -239,7 +239,8 @@ def statistics(
     inverse = np.broadcast_to(1.0 if bandwidth is None else 1.0 / np.asarray(bandwidth), (n,))
 
     def task(start: int, stop: int) -> None:
-        _LOOPS[name](values, weights, owners, members, inverse, parameter, within, sums, start, stop)
+        ends = (within, sums, start, stop)
+        _LOOPS[name](values, weights, owners, members, inverse, parameter, *ends)
 
     spread(task, n, n * count * count * (d + 8) / 16)
     return within, sums[0], sums[1]

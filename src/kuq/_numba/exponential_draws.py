@@ -55,7 +55,15 @@ def _steps(g: Any) -> Any:
 
 @inlined
 def _advance(
-    x: Any, before: Any, w: Any, w_before: Any, inverse: Any, share2: Any, share3: Any, state: Any, total: Any
+    x: Any,
+    before: Any,
+    w: Any,
+    w_before: Any,
+    inverse: Any,
+    share2: Any,
+    share3: Any,
+    state: Any,
+    total: Any,
 ) -> None:
     """Take in the next draw of every column."""
     share1 = 1.0 - share2 - share3
@@ -96,7 +104,15 @@ def _sums(values: Any, weights: Any, inverse: Any, share2: Any, share3: Any, out
                 x[new, k] = values[start + k, a]
                 w[new, k] = weights[start + k, a]
             _advance(
-                x[new, :size], x[old, :size], w[new, :size], w[old, :size], rate[:size], share2, share3, state[:, :size], total
+                x[new, :size],
+                x[old, :size],
+                w[new, :size],
+                w[old, :size],
+                rate[:size],
+                share2,
+                share3,
+                state[:, :size],
+                total,
             )
 
 

@@ -69,9 +69,7 @@ def _gaussian_pair(gap: Any, u: Any, v: Any) -> Any:
     h = 2.0 * (u - v) * (u + v) * c
     p = c / (a * b) if a * b > _TINY else 0.0
     p = p if p > _TINY else _TINY
-    centre = root * h * h * (1.0 + 2.0 * p) / (
-        (1.0 + p) * p * (math.sqrt(2.0 + 2.0 * p) + 2.0 * p)
-    )
+    centre = root * h * h * (1.0 + 2.0 * p) / ((1.0 + p) * p * (math.sqrt(2.0 + 2.0 * p) + 2.0 * p))
     value = centre - root * expm1_negative(-z)
     cross = affinity * c * (1.0 - 2.0 * z)
     du = 2.0 * u * (cross - a * a * a)
@@ -149,7 +147,15 @@ def _loop(
         for i in range(count):
             for k in range(size):
                 upstream[k] = by_entropy[owners[i], start + k]
-            _alone(atom, x[1, i, :size], x[2, i, :size], rate[:size], upstream[:size], d[1, i, :size], d[2, i, :size])
+            _alone(
+                atom,
+                x[1, i, :size],
+                x[2, i, :size],
+                rate[:size],
+                upstream[:size],
+                d[1, i, :size],
+                d[2, i, :size],
+            )
             for j in range(i + 1, count):
                 a, b = owners[i], owners[j]
                 if a == b:
@@ -196,12 +202,32 @@ _SIGNATURE = (
 
 @kernel(*_SIGNATURE)
 def _absolute(atoms, owners, members, rates, by_entropy, by_dispersion, out):  # type: ignore[no-untyped-def]
-    _loop(_absolute_atom, _absolute_pair, atoms, owners, members, rates, by_entropy, by_dispersion, out)
+    _loop(
+        _absolute_atom,
+        _absolute_pair,
+        atoms,
+        owners,
+        members,
+        rates,
+        by_entropy,
+        by_dispersion,
+        out,
+    )
 
 
 @kernel(*_SIGNATURE)
 def _gaussian(atoms, owners, members, rates, by_entropy, by_dispersion, out):  # type: ignore[no-untyped-def]
-    _loop(_gaussian_atom, _gaussian_pair, atoms, owners, members, rates, by_entropy, by_dispersion, out)
+    _loop(
+        _gaussian_atom,
+        _gaussian_pair,
+        atoms,
+        owners,
+        members,
+        rates,
+        by_entropy,
+        by_dispersion,
+        out,
+    )
 
 
 _LOOPS: dict[str, Callable[..., None]] = {"absolute": _absolute, "gaussian": _gaussian}

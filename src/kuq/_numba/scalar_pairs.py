@@ -53,9 +53,7 @@ def _absolute_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
 
 
 @inlined
-def _absolute_pair(
-    gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any
-) -> Any:
+def _absolute_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any) -> Any:
     """``expectations.scalar`` derives the form."""
     r = math.sqrt(2.0 * (s * s + t * t))
     divisor = r if r > _TINY else _TINY
@@ -411,7 +409,17 @@ def _absolute_single(loc, scale, members, width, parameter, entropies, sums):  #
 @kernel(*_WEIGHTED)
 def _absolute_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
     _weighted(
-        _absolute_atom, _absolute_pair, loc, scale, w, owners, members, width, parameter, entropies, sums
+        _absolute_atom,
+        _absolute_pair,
+        loc,
+        scale,
+        w,
+        owners,
+        members,
+        width,
+        parameter,
+        entropies,
+        sums,
     )
 
 
@@ -423,7 +431,17 @@ def _gaussian_single(loc, scale, members, width, parameter, entropies, sums):  #
 @kernel(*_WEIGHTED)
 def _gaussian_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
     _weighted(
-        _gaussian_atom, _gaussian_pair, loc, scale, w, owners, members, width, parameter, entropies, sums
+        _gaussian_atom,
+        _gaussian_pair,
+        loc,
+        scale,
+        w,
+        owners,
+        members,
+        width,
+        parameter,
+        entropies,
+        sums,
     )
 
 
@@ -435,7 +453,17 @@ def _laplace_single(loc, scale, members, width, parameter, entropies, sums):  # 
 @kernel(*_WEIGHTED)
 def _laplace_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
     _weighted(
-        _laplace_atom, _laplace_pair, loc, scale, w, owners, members, width, parameter, entropies, sums
+        _laplace_atom,
+        _laplace_pair,
+        loc,
+        scale,
+        w,
+        owners,
+        members,
+        width,
+        parameter,
+        entropies,
+        sums,
     )
 
 
@@ -449,7 +477,17 @@ def _power_weighted(loc, scale, w, owners, members, width, parameter, entropies,
 @kernel(*_WEIGHTED)
 def _rational_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
     _weighted(
-        _point_atom, _rational_pair, loc, scale, w, owners, members, width, parameter, entropies, sums
+        _point_atom,
+        _rational_pair,
+        loc,
+        scale,
+        w,
+        owners,
+        members,
+        width,
+        parameter,
+        entropies,
+        sums,
     )
 
 

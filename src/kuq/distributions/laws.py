@@ -61,9 +61,8 @@ class Law:
         """The same with more digits, see :func:`kuq._array.widen`."""
         arrays = [getattr(self.atoms, name) for name in self.atoms.extra]
         arrays += [a for a in (self.weights, self.tail) if a is not None]
-        if all(a.dtype == np.float64 for a in arrays if isinstance(a, np.ndarray)):
-            if isinstance(arrays[0], np.ndarray):
-                return self
+        if all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in arrays):
+            return self
         weights = None if self.weights is None else widen(self.weights)
         tail = None if self.tail is None else widen(self.tail)
         atoms = self.atoms.map(lambda a, _: widen(a))

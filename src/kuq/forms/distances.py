@@ -63,9 +63,7 @@ class Distances(Form):
             _joined(owners, axis=0),
             stack.member_weights(),
         )
-        return Statistics(
-            entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0)
-        )
+        return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
 
 
 def _joined(parts: list[np.ndarray], axis: int) -> np.ndarray:

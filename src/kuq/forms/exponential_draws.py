@@ -63,9 +63,7 @@ def _order(score: Score) -> float | None:
     return score.nu if isinstance(score, Matern) else None
 
 
-def _sums(
-    values: np.ndarray, weights: np.ndarray, rates: np.ndarray, order: float
-) -> np.ndarray:
+def _sums(values: np.ndarray, weights: np.ndarray, rates: np.ndarray, order: float) -> np.ndarray:
     """Σ_{a<b} w_a w_b (1 − k) of draws (n, N) in any order, (n,)."""
     if np.all(weights == weights[:, :1]):
         values = np.sort(values, axis=-1)

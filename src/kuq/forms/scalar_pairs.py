@@ -68,7 +68,6 @@ class ScalarPairs(Form, Expecting):
         lost = (total <= CLOSE * size) & (size > 0) if can_lose and len(atoms.loc) > 1 else None
         return Statistics(entropies, total, lost)
 
-
     def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
         laws = [to_scalar_atoms(law) for law in (p, q)]
         (x, s, w), (y, t, v) = (_rows(law, single=False) for law in laws)
@@ -138,18 +137,16 @@ def flattened(stack: Stack) -> ScalarAtoms:
     rows = [_rows(law, single) for law in laws]
     loc, scale, weights = zip(*rows, strict=True)
     owners = np.concatenate(
-        [start + np.repeat(np.arange(law.atoms.lead[0]), law.count) for start, law in _offsets(laws)]
+        [
+            start + np.repeat(np.arange(law.atoms.lead[0]), law.count)
+            for start, law in Stack(tuple(laws)).offsets()
+        ]
     )
     joined = [part[0] if len(part) == 1 else xp.concat(list(part), axis=0) for part in (loc, scale)]
     share = None
     if not single:
         share = weights[0] if len(weights) == 1 else xp.concat(list(weights), axis=0)
     return ScalarAtoms(joined[0], joined[1], share, owners, stack.member_weights())
-
-
-def _offsets(laws: list[Law]) -> list[tuple[int, Law]]:
-    starts = np.cumsum([0, *(law.atoms.lead[0] for law in laws)])
-    return [(int(start), law) for start, law in zip(starts, laws, strict=False)]
 
 
 def _rows(law: Law, single: bool) -> tuple[Array, Array, Array | None]:

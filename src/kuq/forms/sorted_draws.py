@@ -43,9 +43,7 @@ class SortedDraws(Form):
         pooled = _pooled_entropy(stack)
         mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
         dispersion = 2 * (pooled - mean)
-        return Statistics(
-            entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0)
-        )
+        return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
 
 
 @final

@@ -165,7 +165,6 @@ class ScaleMixture(Radial):
         """Log of the density over v = log(t·bandwidth²), in NumPy float64."""
 
 
-
 class Bounded(Radial):
     """A bounded, strictly proper radial kernel with a bandwidth: what such kernels share."""
 
