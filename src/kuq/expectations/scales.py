@@ -221,6 +221,9 @@ def _column(numbers: range, like: Array) -> Array:
 
 def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
     xp = namespace(nodes)
+    # Far ends of the grid, where no window lies, may leave the range of float32.
+    with np.errstate(over="ignore"):
+        table = table.astype(np.float32 if xp.finfo(nodes.dtype).bits == 32 else np.float64)
     values = from_numpy(table, nodes)
     index = as_index(xp.clip(nodes - tables.first, 0, table.shape[-1] - 1))
     found = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
