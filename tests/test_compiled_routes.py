@@ -10,8 +10,7 @@ from cases import KERNELS, moved
 from test_reference import RECORDS, value_of
 
 import kuq
-from kuq import _threads
-from kuq import driver, tiles
+from kuq import _threads, driver, tiles
 
 pytest.importorskip("numba")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -147,8 +147,8 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
         if isinstance(term.kernel, Radial) and term.kernel.diagonal == 0:
             cross, _, alone = _pooled(term, both, options)
             return (finished(cross + alone, both[0]),)
-        stacks = (view.stack for view in both)
-        value = term.factor * expectation(both[0].kernel, _width(both[0]), *stacks, options)
+        left, right = (view.stack for view in both)
+        value = term.factor * expectation(both[0].kernel, _width(both[0]), left, right, options)
         return (finished(value, both[0]),)
 
     return _over_terms(kernel, part)[0]
@@ -320,7 +320,7 @@ def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
 # The end: results in the shape of the batch, summed over the terms of a kernel.
 
 
-def _over_terms(kernel: Kernel, part: Callable[[Term], tuple]) -> list:
+def _over_terms(kernel: Kernel, part: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
     """Sums over the terms of a kernel of every array that ``part`` gives, and lists of the rest."""
     columns = list(zip(*(part(term) for term in kernel.terms()), strict=True))
     return [column if isinstance(column[0], str) else _sum(column, kernel) for column in columns]

@@ -273,13 +273,15 @@ def _smallest_positive(variance: Array) -> Array:
     return xp.min(xp.where(variance > 0, variance, xp.full_like(variance, math.inf)), axis=-1)
 
 
-def to_normals(atoms: Points | Normals) -> Normals:
+def to_normals(atoms: Atoms) -> Normals:
+    """Points as normals of scale zero."""
     if isinstance(atoms, Normals):
         return atoms
+    assert isinstance(atoms, Points)
     return Normals(atoms.value, namespace(atoms.value).zeros_like(atoms.value))
 
 
-def to_low_ranks(atoms: Points | Normals | LowRanks, rank: int) -> LowRanks:
+def to_low_ranks(atoms: Atoms, rank: int) -> LowRanks:
     """The same law with a factor of ``rank`` columns, padded with zeros."""
     if not isinstance(atoms, LowRanks):
         normals = to_normals(atoms)
@@ -294,7 +296,7 @@ def to_low_ranks(atoms: Points | Normals | LowRanks, rank: int) -> LowRanks:
     return LowRanks(atoms.loc, xp.concat([atoms.factor, pad], axis=-1), atoms.diag)
 
 
-def to_products(atoms: Points | Normals | Products, components: int) -> Products:
+def to_products(atoms: Atoms, components: int) -> Products:
     """The same law with ``components`` components, padded with copies of weight zero."""
     if not isinstance(atoms, Products):
         normals = to_normals(atoms)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from kuq._array import Array, namespace
 from kuq._special import ndtr
-from kuq.distributions.atoms import Atoms, Normals, Points, Products, to_products
+from kuq.distributions.atoms import Atoms, Points, Products, to_products
 from kuq.distributions.laws import Law
 
 _ROOT_2PI = math.sqrt(2 * math.pi)
@@ -95,7 +95,7 @@ class _Excess:
         )
 
 
-def to_clipped(atoms: Points | Normals | Products | ClippedMixtures) -> ClippedMixtures:
+def to_clipped(atoms: Atoms) -> ClippedMixtures:
     """The same law as a mixture that is cut nowhere."""
     if isinstance(atoms, ClippedMixtures):
         return atoms

@@ -23,7 +23,7 @@ from kuq._array import (
 from kuq._numbers import as_whole_number, shown
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Distribution, checked_event_ndim
-from kuq.distributions.laws import Law
+from kuq.distributions.laws import Law, draws_of
 from kuq.distributions.strays import without_strays
 from kuq.errors import ParameterError, ShapeError
 
@@ -127,12 +127,12 @@ class Samples(Distribution):
 
     def mean(self) -> Array:
         law = without_strays(self.law(marginal=True, rtol=0.0))
-        return namespace(self.values).sum(law.atom_weights() * law.atoms.value[..., 0], axis=-1)
+        return namespace(self.values).sum(law.atom_weights() * draws_of(law)[..., 0], axis=-1)
 
     def variance(self) -> Array:
         law = without_strays(self.law(marginal=True, rtol=0.0))
         xp, weights = namespace(self.values), law.atom_weights()
-        gap = law.atoms.value[..., 0] - self.mean()[..., None]
+        gap = draws_of(law)[..., 0] - self.mean()[..., None]
         gap = gap - xp.sum(weights * gap, axis=-1, keepdims=True)  # what the mean rounded off
         return xp.sum(weights * gap * gap, axis=-1)
 
@@ -160,7 +160,7 @@ class Samples(Distribution):
         cumulative = xp.cumulative_sum(law.atom_weights(), axis=-1)
         below = uniform[..., None] >= cumulative[..., None, :-1]
         chosen = as_index(xp.sum(xp.astype(below, self.values.dtype), axis=-1))
-        picked = xp.take_along_axis(law.atoms.value, chosen[..., None], axis=-2)
+        picked = xp.take_along_axis(draws_of(law), chosen[..., None], axis=-2)
         return xp.reshape(picked, (*self.batch_shape, draws, *self.event_shape))
 
     def _sizes(self) -> str:

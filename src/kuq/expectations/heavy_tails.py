@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from kuq._array import Array, namespace
+from kuq.distributions.atoms import Products
 from kuq.distributions.gamma_grid import base_scale
 from kuq.distributions.laws import Law
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio
@@ -58,4 +59,5 @@ def absolute_entropy(df: Array, scale: Array, beta: float) -> Array:
 def _parameters(law: Law) -> tuple[Array, Array]:
     """df and scale of every coordinate, (lead…, d)."""
     assert law.tail is not None
+    assert isinstance(law.atoms, Products)
     return law.tail, base_scale(law.tail, law.atoms.scale[..., 0, :, :])

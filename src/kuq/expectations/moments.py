@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from kuq._array import Array, is_traced, namespace
-from kuq.distributions.atoms import Points, mean_difference
+from kuq.distributions.atoms import Products, mean_difference
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations import heavy_tails
 
@@ -70,12 +70,10 @@ def _total_variance(law: Law) -> Array:
 
 def _shift(law: Law, pivot: Array) -> Array:
     atoms = law.atoms
-    if isinstance(atoms, Points):
-        return atoms.value - pivot[..., None, :]
-    if hasattr(atoms, "weights"):  # a mixture per coordinate
+    if isinstance(atoms, Products):
         xp = namespace(atoms.loc)
         return xp.sum(atoms.weights * (atoms.loc - pivot[..., None, :, None]), axis=-1)
-    return atoms.loc - pivot[..., None, :]
+    return atoms.mean() - pivot[..., None, :]
 
 
 def pivot_of(stack: Stack) -> Array:

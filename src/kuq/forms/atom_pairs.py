@@ -83,11 +83,14 @@ class AtomPairs(Form):
         cost = lead * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
         total: Array | float = 0.0
         for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
-            some = p.atoms.map(lambda a, k, part=part: a[(..., part, *(slice(None),) * k)])
-            values = self.divergence(measure, some, q.atoms)
+            values = self.divergence(measure, _some(p.atoms, part), q.atoms)
             inner = xp.sum(values * v[..., None, :], axis=-1)
             total = total + xp.sum(inner * w[..., part], axis=-1)
         return total
+
+
+def _some(atoms: Atoms, part: slice) -> Atoms:
+    return atoms.map(lambda a, axes: a[(..., part, *(slice(None),) * axes)])
 
 
 def mean_over_pairs(values: Array, p: Law, q: Law) -> Array:

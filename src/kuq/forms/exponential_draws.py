@@ -37,7 +37,7 @@ class ExponentialDraws(Form):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         n = stack.batch_count
-        order = _order(measure.score)
+        order = _order(measure.score) or 0.5
         rate = math.sqrt(2 * order) if isinstance(measure.score, Matern) else 1.0
         rates = np.broadcast_to(rate / np.asarray(measure.bandwidth), (n,))
         member_weights = stack.member_weights()
@@ -51,8 +51,8 @@ class ExponentialDraws(Form):
                 pooled_weights.append(member_weights[start + m] * weights[m])
         if stack.member_count == 1:
             return Statistics(entropies, np.zeros(n))
-        joined = (np.concatenate(part, axis=-1) for part in (pooled_values, pooled_weights))
-        pooled = _sums(*joined, rates, order)
+        values, weights = (np.concatenate(x, axis=-1) for x in (pooled_values, pooled_weights))
+        pooled = _sums(values, weights, rates, order)
         dispersion = 2 * (pooled - member_weights @ entropies)
         return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
 

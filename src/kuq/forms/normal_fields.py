@@ -10,7 +10,7 @@ from typing import final
 
 from kuq._array import Array, constants, namespace
 from kuq._compiled import twin
-from kuq.distributions.atoms import Normals
+from kuq.distributions.atoms import Normals, to_normals
 from kuq.distributions.laws import Stack
 from kuq.expectations import normal, overlap
 from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
@@ -46,7 +46,8 @@ class NormalFields(Form):
         total = namespace(own).zeros_like(own[0, :, 0])
         for block in member_pairs(stack, lambda p, q: p.dimension, measure.budget):
             log_p, log_q = (logs[None, ...] for logs in block.pick(own))
-            parts = normal.overlap(t, block.p.atoms, block.q.atoms, (log_p, log_q))
+            laws = (to_normals(pair.atoms) for pair in (block.p, block.q))
+            parts = normal.overlap(t, *laws, known=(log_p, log_q))
             w_i, w_j = block.pick(w)
             total = total + (2 * w_i * w_j) @ overlap.divergence(parts)[0, ..., 0]
         return Statistics(overlap.entropy(own)[..., 0], total)
@@ -65,7 +66,7 @@ def _log_self_affinities(measure: Measure, law: Normals, t: Array) -> Array:
     """log φ(P, P), (m, n, 1), in pieces of the members that fit the budget."""
     each = law.loc.shape[1] * law.loc.shape[-1]
     parts = [
-        normal.log_self_affinity(t, law.map(lambda a, _, part=part: a[part]))[0]
+        normal.log_self_affinity(t, Normals(law.loc[part], law.scale[part]))[0]
         for part in pieces(law.lead[0], each, measure.budget, law.loc)
     ]
     return namespace(law.loc).concat(parts, axis=0)

@@ -222,14 +222,14 @@ def _divergence(
     measure: Measure, atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray
 ) -> tuple[Array, Array]:
     """D of pairs of atoms, and the size of what was subtracted in it."""
-    laws = [_taken(a, k) for k in (i, j) for a in (atoms.loc, atoms.scale)]
+    x, s, y, t = (_taken(a, k) for k in (i, j) for a in (atoms.loc, atoms.scale))
     kernel = measure.kernel
     if isinstance(kernel, Energy):
-        value = scalar.absolute_divergence(*laws)
+        value = scalar.absolute_divergence(x, s, y, t)
         return value, value
     if isinstance(kernel, Gaussian):
-        value = scalar.gaussian_divergence(*laws, measure.width(0))
+        value = scalar.gaussian_divergence(x, s, y, t, measure.width(0))
         return value, value
     width = measure.width(0)
-    selves = (erfcx(laws[1] / width) + erfcx(laws[3] / width)) / 2
-    return selves - scalar.laplace_affinity(*laws, width), selves
+    selves = (erfcx(s / width) + erfcx(t / width)) / 2
+    return selves - scalar.laplace_affinity(x, s, y, t, width), selves

@@ -127,8 +127,11 @@ class Radial(Kernel):
     bandwidth: Any = None
     #: k(x, x)
     diagonal: float = 0.0
-    #: k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous
-    degree: float | None = None
+
+    @property
+    def degree(self) -> float | None:
+        """k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous."""
+        return None
 
     @abstractmethod
     def profile(self, s: Array, xp: Namespace) -> Array:

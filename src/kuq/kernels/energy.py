@@ -36,7 +36,7 @@ class Energy(ScaleMixture):
         check_weights(self)
 
     @property
-    def degree(self) -> float:  # type: ignore[override]
+    def degree(self) -> float:
         return self.beta
 
     def profile(self, s: Array, xp: Namespace) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from kuq._array import Array, Namespace
 from kuq.kernels.base import Radial
@@ -25,10 +25,13 @@ class SquaredError(Radial):
     """
 
     weights: Array | None = None
-    degree: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         check_weights(self)
+
+    @property
+    def degree(self) -> float:
+        return 2.0
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         return s
