@@ -46,8 +46,8 @@ class NormalFields(Form):
         total = namespace(own).zeros_like(own[0, :, 0])
         for block in member_pairs(stack, lambda p, q: p.dimension, measure.budget):
             log_p, log_q = (logs[None, ...] for logs in block.pick(own))
-            laws = (to_normals(pair.atoms) for pair in (block.p, block.q))
-            parts = normal.overlap(t, *laws, known=(log_p, log_q))
+            p, q = (to_normals(pair.atoms) for pair in (block.p, block.q))
+            parts = normal.overlap(t, p, q, (log_p, log_q))
             w_i, w_j = block.pick(w)
             total = total + (2 * w_i * w_j) @ overlap.divergence(parts)[0, ..., 0]
         return Statistics(overlap.entropy(own)[..., 0], total)
