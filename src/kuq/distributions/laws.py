@@ -141,6 +141,8 @@ class Stack:
     @staticmethod
     def joined(laws: list[Law], weights: Array | None = None) -> Stack:
         """Laws over one batch as members; neighbours of one kind and shape become one group."""
+        if any(isinstance(law.atoms, Points) for law in laws):  # many numbers, and nothing gained
+            return Stack(tuple(laws), weights)
         groups = [Law.joined(list(run)) for _, run in itertools.groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), weights)
 

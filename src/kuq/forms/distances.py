@@ -21,6 +21,8 @@ from kuq.kernels.rational_quadratic import RationalQuadratic
 _CLOSE = 1e-6
 #: Draws and coordinates above which one matrix product is faster than differences.
 _MANY_DRAWS, _MANY_COORDINATES = 48, 1500
+#: Numbers of one batch entry that may be copied.
+_MOST_NUMBERS = 2**18
 
 
 @final
@@ -29,6 +31,7 @@ class Distances(Form):
         if problem.reading is not Reading.COMPILED or not problem.only(Points):
             return False
         product = problem.atoms > _MANY_DRAWS and problem.dimension > _MANY_COORDINATES
+        product |= problem.atoms * problem.dimension > _MOST_NUMBERS
         return problem.dimension > 1 and not product and profile_of(problem.score) is not None
 
     def scratch(self, problem: Problem) -> int:
