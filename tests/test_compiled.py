@@ -19,11 +19,13 @@ numba = pytest.importorskip("numba", reason="the compiled twins need numba")
 from kuq._numba import (  # noqa: E402
     cdf,
     compiling,
+    distances,
+    exponential_draws,
     fourier,
     mathematics,
-    pairs,
     products,
     sample_pairs,
+    scalar_pairs,
 )
 
 #: Sums of some hundred terms in another order, with fused multiplication or without: 6e-14 is seen.
@@ -170,6 +172,24 @@ def generic_gaussian(loc, scale, w, bandwidth):
             total += 2 * w[i] * w[j] * formulas.divergence(normal.overlap(t, laws[i], laws[j]))
     entropies = [formulas.entropy(normal.log_self_affinity(t, law)) for law in laws]
     return w @ np.stack(entropies), total
+
+
+class pairs:  # noqa: N801  (stands for the compiled functions of members of one atom)
+    """Σ w H and Σ w_i w_j D_ij, (n,) each, of normals (M, n)."""
+
+    @staticmethod
+    def _sums(name, loc, scale, w, bandwidth):
+        owners = np.arange(len(w))
+        found = scalar_pairs.statistics(name, 0.0, bandwidth, loc, scale, None, owners, w)
+        return w @ found[0], found[1]
+
+    @staticmethod
+    def absolute(loc, scale, w):
+        return pairs._sums("absolute", loc, scale, w, None)
+
+    @staticmethod
+    def gaussian(loc, scale, w, bandwidth):
+        return pairs._sums("gaussian", loc, scale, w, bandwidth)
 
 
 def ensemble(rng, members, n, distance=1.0):
@@ -598,3 +618,100 @@ def test_the_environment_limits_threads(monkeypatch):
     assert compiling.workers() == 1
     monkeypatch.delenv("NUMBA_NUM_THREADS")
     assert compiling.workers() >= 1
+
+
+# Pairs of weighted atoms, and draws -------------------------------------------------------------
+
+
+def brute_force(values, weights, owners, members, profile):
+    """H (M, n) and dispersion (n,) by sums over all pairs of draws (T, n, d), in long double."""
+    x = np.asarray(values, dtype=np.longdouble)
+    r = np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(-1))  # (T, T, n)
+    k = profile(r)
+    chosen = np.eye(len(members))[:, owners]  # (M, T)
+    within = np.einsum("ma,an,abn,bn,mb->mn", chosen, weights, k, weights, chosen) / 2
+    u = weights * members[owners][:, None]
+    total = np.einsum("an,abn,bn->n", u, k, u) - 2 * np.einsum("m,mn->n", members, within)
+    return within.astype(float), total.astype(float)
+
+
+def draws(rng, counts, n, d):
+    """Draws (T, n, d) of several members with their weights inside a member (T, n), and owners."""
+    owners = np.repeat(np.arange(len(counts)), counts)
+    weights = np.concatenate([rng.dirichlet(np.ones(c), size=n).T for c in counts])
+    return (
+        rng.normal(size=(len(owners), n, d)),
+        weights,
+        owners,
+        rng.dirichlet(np.ones(len(counts))),
+    )
+
+
+PROFILES = {
+    "root": (0.0, lambda r: r),
+    "power": (0.7, lambda r: r**0.7),
+    "bump": (0.0, lambda r: -np.expm1(-(r**2))),
+    "rational": (1.3, lambda r: -np.expm1(-1.3 * np.log1p(r**2))),
+    "exponential": (0.0, lambda r: -np.expm1(-r)),
+    "matern-3/2": (0.0, lambda r: 1 - (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r)),
+    "matern-5/2": (
+        0.0,
+        lambda r: 1 - (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize(("counts", "d"), [((4, 4), 2), ((3, 1, 9), 7), ((40,), 3), ((2, 5), 70)])
+def test_distances_between_draws(name, counts, d, rng):
+    values, weights, owners, members = draws(rng, counts, 5, d)
+    parameter, profile = PROFILES[name]
+    bandwidth = 2.0
+    want = brute_force(values / bandwidth, weights, owners, members, profile)
+    arguments = (np.ascontiguousarray(values.transpose(1, 0, 2)), np.ascontiguousarray(weights.T))
+    got = distances.statistics(name, parameter, bandwidth, *arguments, owners, members)
+    np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["power", "rational", "bump"])
+@pytest.mark.parametrize("counts", [(4, 4), (3, 1, 9), (30, 30)])
+def test_pairs_of_scalar_draws(name, counts, rng):
+    values, weights, owners, members = draws(rng, counts, 130, 1)
+    parameter, profile = PROFILES[name]
+    want = brute_force(values / 1.7, weights, owners, members, profile)
+    atoms = (values[..., 0], np.zeros_like(values[..., 0]), weights)
+    got = scalar_pairs.statistics(name, parameter, 1.7, *atoms, owners, members)
+    np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("shares", "profile"),
+    [
+        ((0.0, 0.0), lambda z: -np.expm1(-z)),
+        ((1.0, 0.0), lambda z: 1 - (1 + z) * np.exp(-z)),
+        ((1 / 3, 2 / 3), lambda z: 1 - (1 + z + z**2 / 3) * np.exp(-z)),
+    ],
+    ids=["laplace", "matern-3/2", "matern-5/2"],
+)
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_sums_over_sorted_draws(shares, profile, spread, rng):
+    values = np.sort(spread * rng.normal(size=(70, 41)), axis=-1)
+    values[:, 7] = values[:, 8]
+    weights = rng.dirichlet(np.ones(41), size=70)
+    rates = rng.uniform(0.5, 2.0, size=70)
+    found = exponential_draws.sums(values, weights, rates, shares)
+    x = np.asarray(values, dtype=np.longdouble) * rates[:, None]
+    k = profile(np.abs(x[:, :, None] - x[:, None, :]))
+    want = np.einsum("na,nab,nb->n", weights, k, weights) / 2
+    np.testing.assert_allclose(found, want.astype(float), rtol=RTOL)
+
+
+def test_sums_over_sorted_draws_that_are_close(rng):
+    """P_2 of small numbers is half their square: nothing cancels."""
+    values = np.sort(1e-9 * rng.normal(size=(3, 20)), axis=-1)
+    weights = np.full((3, 20), 0.05)
+    found = exponential_draws.sums(values, weights, np.ones(3), (1.0, 0.0))
+    gap = values[:, :, None] - values[:, None, :]
+    np.testing.assert_allclose(found, (gap**2).sum((1, 2)) * 0.05**2 / 4, rtol=1e-8)

@@ -29,6 +29,15 @@ def rng():
     return np.random.default_rng(3)
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["generic", "compiled"])
+def _compiled(request):
+    """Every form in array code, and compiled ones where there are any."""
+    if request.param:
+        pytest.importorskip("numba")
+    with kuq.compiled(request.param):
+        yield
+
+
 def table(x: np.ndarray, y: np.ndarray, k) -> np.ndarray:
     """k between draws (n, N, d) in long double, (n, N, N')."""
     x, y = (np.asarray(a, dtype=np.longdouble) for a in (x, y))
