@@ -185,7 +185,7 @@ def test_tiles_in_threads_give_the_same_numbers(rng, monkeypatch):
 
         monkeypatch.setattr(kernel_score, "_in_own_units", noted)
         monkeypatch.setattr(kernel_score, "workers", lambda: 3)
-        monkeypatch.setattr(kernel_score, "_SMALLEST_FOR_THREADS", 1)
+        monkeypatch.setattr(kernel_score, "SMALLEST_FOR_THREADS", 1)
         spread = kuq.decompose(prediction, kuq.CRPS(None))
     assert threading.get_ident() not in seen
     np.testing.assert_array_equal(spread.total, alone.total)

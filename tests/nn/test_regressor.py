@@ -248,7 +248,7 @@ BAD = {
     "lengths": ({}, lambda x, y: (x, y[:-1]), "as many rows"),
     "text": ({}, lambda x, y: (x, ["a"] * len(y)), "y must hold numbers"),
     "members": ({"n_members": 10**12}, lambda x, y: (x, y), "do not fit into memory"),
-    "no members": ({"n_members": 0}, lambda x, y: (x, y), "n_members must be a positive"),
+    "no members": ({"n_members": 0}, lambda x, y: (x, y), "n_members must be an integer ≥ 1"),
     "name": ({"representation": "gauss"}, lambda x, y: (x, y), "representation must be one of"),
     "backbone": ({"backbone": "resnet"}, lambda x, y: (x, y), "backbone must be one of"),
     "backbone type": ({"backbone": 3}, lambda x, y: (x, y), "backbone must be a name"),

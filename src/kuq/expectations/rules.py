@@ -268,10 +268,10 @@ def _over_members(left: Stack, right: Stack, value: Callable[[int, Law, int, Law
 def _expected(measure: Measure, p: Law, q: Law) -> Array:
     kernel = measure.kernel
     xp = namespace(p.atoms.reference)
-    p, q = prepare(measure, p), prepare(measure, q)
     if isinstance(kernel, Radial) and kernel.diagonal == 0:
         inside = entropy(measure, p) + entropy(measure, q)
         return inside + divergence(measure, p, q)
+    p, q = prepare(measure, p), prepare(measure, q)
     w, v = p.atom_weights(), q.atom_weights()
     if isinstance(kernel, Radial):
         values = kernel.diagonal * atoms.affinity(measure, p.atoms, q.atoms)

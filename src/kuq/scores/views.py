@@ -15,6 +15,7 @@ from kuq._array import (
     adopted,
     any_true,
     detach,
+    epsilon,
     index_array,
     is_traced,
     median,
@@ -397,7 +398,12 @@ def _pair_distances(stacks: list[Stack]) -> Array:
     """√E‖X−Y‖² for all pairs of members (of two laws: one of each), (pairs·n,)."""
     xp = namespace(stacks[0].reference)
     unit = power_of_two(size_of(stacks))  # no square leaves the range of floats
-    stacks = [divided(stack, unit) for stack in stacks]
+    usual = (unit > 1e-100) & (unit < 1e100) if epsilon(unit) < 1e-10 else unit == 1
+    if any_true(~usual) is not False:  # else nothing has to be copied
+        unit = xp.where(usual, xp.ones_like(unit), unit)
+        stacks = [divided(stack, unit) for stack in stacks]
+    else:
+        unit = xp.ones_like(unit)
     pivot = moments.pivot_of(stacks[0])
     means = [xp.concat([moments.centred_mean(g, pivot) for g in s.groups]) for s in stacks]
     spread = [xp.concat([moments.total_variance(g) for g in s.groups]) for s in stacks]
