@@ -330,6 +330,7 @@ def _weighted(
         for i in range(count):
             for j in range(i + 1, count):
                 share = 2.0 * members[owners[i]] * members[owners[j]]
+                between = 0.0 if owners[i] == owners[j] else share
                 fill(value, 0.0)
                 _weigh_pair(
                     pair,
@@ -345,7 +346,7 @@ def _weighted(
                     w[j, :size],
                     v,
                     parameter,
-                    share,
+                    between,
                     value,
                     subtracted,
                 )
@@ -523,7 +524,7 @@ def statistics(
     owners: np.ndarray,
     members: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """H (M, n), Σ w_i w_j D_ij (n,), and the size of what was subtracted in it (n,).
+    """H (M, n), Σ w_i w_j D_ij (n,), and the sum over pairs of members that it is left from (n,).
 
     Atoms (T, n), their weights inside a member (T, n) or None for members of one atom, their
     owners (T,) in ascending order, and the weights of the members (M,).

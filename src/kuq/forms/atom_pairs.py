@@ -36,6 +36,9 @@ class AtomPairs(Form):
     def pair_scratch(self, measure: Measure, p: Atoms, q: Atoms) -> int:
         """Numbers that the comparison of two atoms touches at once."""
 
+    def cancels(self, problem: Problem) -> bool:
+        return any(group.atoms > 1 for group in problem.groups)
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

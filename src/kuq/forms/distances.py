@@ -37,6 +37,9 @@ class Distances(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.atoms * problem.dimension
 
+    def cancels(self, problem: Problem) -> bool:
+        return True
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

@@ -32,6 +32,9 @@ class ExponentialDraws(Form):
     def scratch(self, problem: Problem) -> int:
         return 3 * problem.atoms
 
+    def cancels(self, problem: Problem) -> bool:
+        return True
+
     def any_units(self, problem: Problem) -> bool:
         return True
 

@@ -160,6 +160,10 @@ class Form(ABC):
         """Whether no square can leave the range of floats, so that laws may come as they are."""
 
     @abstractmethod
+    def cancels(self, problem: Problem) -> bool:
+        """Whether the dispersion is a difference, which loses the digits of members that agree."""
+
+    @abstractmethod
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         """The statistics as the laws are (V-statistics); unbiasing comes after."""
 

@@ -50,6 +50,9 @@ class Fourier(Form):
     def scratch(self, problem: Problem) -> int:
         return -(-problem.atoms // 8)
 
+    def cancels(self, problem: Problem) -> bool:
+        return False
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

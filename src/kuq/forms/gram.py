@@ -72,6 +72,9 @@ class Gram(Form):
             return count * count  # of the draws one batch entry is copied at a time
         return count * max(count, dimension)
 
+    def cancels(self, problem: Problem) -> bool:
+        return True
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

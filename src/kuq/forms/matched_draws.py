@@ -33,6 +33,9 @@ class MatchedDraws(Form):
     def scratch(self, problem: Problem) -> int:
         return 16 * problem.groups[0].atoms ** 2 * max(1, problem.dimension // 8)
 
+    def cancels(self, problem: Problem) -> bool:
+        return False
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

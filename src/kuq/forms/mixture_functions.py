@@ -26,6 +26,9 @@ class MixtureFunctions(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.members * max(group.inner for group in problem.groups) ** 2
 
+    def cancels(self, problem: Problem) -> bool:
+        return False
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

@@ -19,6 +19,9 @@ class Moments(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.atoms * problem.dimension * max(group.inner for group in problem.groups)
 
+    def cancels(self, problem: Problem) -> bool:
+        return False
+
     def any_units(self, problem: Problem) -> bool:
         return False
 

@@ -53,6 +53,10 @@ class ScalarPairs(Form, Expecting):
             return count
         return 3 * count if count > 16 else count * count
 
+    def cancels(self, problem: Problem) -> bool:
+        several = any(group.atoms * group.inner > 1 for group in problem.groups)
+        return several or isinstance(problem.score, Laplace)
+
     def any_units(self, problem: Problem) -> bool:
         return problem.reading is Reading.COMPILED
 
@@ -93,6 +97,9 @@ class DrawPairs(Form):
 
     def scratch(self, problem: Problem) -> int:
         return problem.atoms
+
+    def cancels(self, problem: Problem) -> bool:
+        return True
 
     def any_units(self, problem: Problem) -> bool:
         return False
@@ -189,7 +196,8 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
         values, magnitude = _divergence(measure, atoms, i, j)
         share = 2 * _taken(shares, i) * _taken(shares, j)
         total = total + xp.sum(share * values, axis=0)
-        size = size + xp.sum(share * magnitude, axis=0)
+        between = from_numpy((atoms.owners[i] != atoms.owners[j]) * 1.0, total)
+        size = size + xp.sum(between[:, None] * share * magnitude, axis=0)
         if inner is not None:
             assert atoms.weights is not None
             same = np.flatnonzero(atoms.owners[i] == atoms.owners[j])

@@ -32,6 +32,9 @@ class SortedDraws(Form):
     def scratch(self, problem: Problem) -> int:
         return -(-problem.atoms // 8)  # sorted in pieces
 
+    def cancels(self, problem: Problem) -> bool:
+        return True
+
     def any_units(self, problem: Problem) -> bool:
         return True
 
@@ -56,6 +59,9 @@ class Steps(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.members * problem.atoms
 
+    def cancels(self, problem: Problem) -> bool:
+        return False
+
     def any_units(self, problem: Problem) -> bool:
         return True
 
@@ -75,6 +81,9 @@ class FewDraws(Form):
 
     def scratch(self, problem: Problem) -> int:
         return problem.atoms
+
+    def cancels(self, problem: Problem) -> bool:
+        return False
 
     def any_units(self, problem: Problem) -> bool:
         return True

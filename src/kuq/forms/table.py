@@ -56,11 +56,19 @@ _NAMES: dict[type, str] = {
 
 @functools.lru_cache(maxsize=4096)
 def plan(problem: Problem) -> tuple[Form, ...]:
-    """The forms that apply, best first; remembered, so that a loop plans once."""
-    found = tuple(form for form in FORMS if form.applies(problem))
+    """The form for a problem, and those for entries in which it loses digits, best first.
+
+    A difference is not mended by another difference. Plans are remembered, so that a loop plans
+    once.
+    """
+    found: list[Form] = []
+    for form in FORMS:
+        mends = not found or not (found[-1].cancels(problem) and form.cancels(problem))
+        if mends and form.applies(problem):
+            found.append(form)
     if not found:
         raise no_form(problem)
-    return found
+    return tuple(found)
 
 
 def no_form(problem: Problem) -> NoClosedFormError:
