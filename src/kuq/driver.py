@@ -15,6 +15,7 @@ from kuq._array import (
     as_index,
     detach,
     epsilon,
+    index_array,
     is_traced,
     namespace,
     power_of_two,
@@ -23,10 +24,10 @@ from kuq._array import (
 )
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import Points, Products
-from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.distributions.laws import Law, Stack, draws_of, worst_method
 from kuq.distributions.strays import prepared
 from kuq.expectations import heavy_tails, moments
-from kuq.forms.form import Expecting, Form, Measure, Problem, Statistics
+from kuq.forms.form import Crossing, Expecting, Form, Measure, Problem, Statistics
 from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
 from kuq.scores.options import Options
@@ -57,21 +58,27 @@ def over_tiles(
         return [value[..., :0] for value in found], method
     compiled = _compiled.wanted(_work(stack), stack.reference)
     problem = Problem.of(kernel, stack, compiled)
-    forms = plan(problem)
+    problems = [problem]
+    if _is_split(problem):
+        problems = [problem.of_groups(draws=True), problem.of_groups(draws=False)]
+    forms = [plan(each)[0] for each in problems]
     budget = budget_elements(options.max_memory, stack.reference)
     most = fitting_elements(options.max_memory, stack.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget, compiled, most)
-    cost = max(forms[0].scratch(problem), _copied(problem, stack) * budget // max(budget, _ROOM))
+    scratch = max(form.scratch(each) for form, each in zip(forms, problems, strict=True))
+    cost = max(scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
 
     def tile(part: slice) -> list[Array]:
         some = stretched(prepared(stack.index(part)), kernel.weights)
         own = measure.at(part)
-        return compute(_with_heavy_tails(_solved(forms, problem, own, some), own, some), some)
+        return compute(_with_heavy_tails(_statistics(problem, own, some), own, some), some)
 
     parts = list(pieces(n, cost, budget, stack.reference))
     threads = 1 if compiled else threads_for(n * cost, stack.reference)
     results = in_threads(tile, parts, threads)  # compiled code has threads of its own
-    return [_concatenated(list(column)) for column in zip(*results, strict=True)], forms[0].method
+    return [_concatenated(list(column)) for column in zip(*results, strict=True)], worst_method(
+        *(form.method for form in forms)
+    )
 
 
 def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Statistics:
@@ -136,6 +143,54 @@ def threads_for(work: int, reference: Array) -> int:
     """How many tiles run side by side."""
     small = work < SMALLEST_FOR_THREADS
     return 1 if small or not isinstance(reference, np.ndarray) else workers()
+
+
+def _statistics(problem: Problem, measure: Measure, stack: Stack) -> Statistics:
+    if _is_split(problem):
+        return _beside_draws(problem, measure, stack)
+    return _solved(plan(problem), problem, measure, stack)
+
+
+def _is_split(problem: Problem) -> bool:
+    """Whether many draws would be compared pair by pair because of members of other kinds."""
+    return problem.draws_beside_others and isinstance(plan(problem)[0], Crossing)
+
+
+def _beside_draws(problem: Problem, measure: Measure, stack: Stack) -> Statistics:
+    """Many draws and other members: each by forms of their own, and pairs between them."""
+    xp = namespace(stack.reference)
+    sides, shares, places = [], [], []
+    for draws in (True, False):
+        part, share, positions = stack.subset(lambda law: isinstance(law.atoms, Points) == draws)
+        own = problem.of_groups(draws)
+        sides.append((part, _solved(plan(own), own, measure, part)))
+        shares.append(share)
+        places += positions
+    (drawn, of_draws), (others, of_others) = sides
+    inside = shares[0] ** 2 * of_draws.dispersion + shares[1] ** 2 * of_others.dispersion
+    between = _between(problem, measure, drawn, of_draws.entropies, others)
+    dispersion = inside + 2 * shares[0] * shares[1] * between
+    # What was computed apart goes back to the places of the members.
+    entropies = xp.concat([of_draws.entropies, of_others.entropies], axis=0)
+    entropies = xp.take(entropies, index_array(np.argsort(places), entropies), axis=0)
+    return Statistics(entropies, dispersion)
+
+
+def _between(
+    problem: Problem, measure: Measure, drawn: Stack, entropies: Array, others: Stack
+) -> Array:
+    """Σ w_i v_j D(P_i, Q_j), P_i draws with these entropies, which are ½ Σ D inside of them."""
+    form = next(f for f in FORMS if isinstance(f, Crossing) and f.applies(problem))
+    own, (drawn, others), factor = _to_units(measure, [drawn, others])
+    w, v = drawn.member_weights(), others.member_weights()
+    total: Array | float = 0.0
+    for j, q in enumerate(others.members()):
+        inside = form.inside(own, q)[0] / 2
+        for i, p in enumerate(drawn.members()):
+            pairs = form.cross(own, p, q)[0] - inside
+            value = (pairs if factor is None else pairs * factor) - entropies[i, :]
+            total = total + w[i] * v[j] * value
+    return total
 
 
 def _solved(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kuq._array import Array, constants, from_numpy, namespace, safe_sqrt, widen
+from kuq._array import Array, constants, from_numpy, index_array, namespace, safe_sqrt, widen
 from kuq.distributions.atoms import Atoms, LowRanks, Normals, Points, Products
 
 
@@ -216,6 +216,19 @@ class Stack:
                 continue
             for m in range(group.atoms.lead[0]):
                 yield group.index(lambda a, m=m: a[m : m + 1])  # type: ignore[misc]
+
+    def subset(self, chosen: Callable[[Law], bool]) -> tuple[Stack, Array, list[int]]:
+        """Some groups as a stack of their own, the weight of their members, and their places."""
+        groups = tuple(group for group in self.groups if chosen(group))
+        places: list[int] = []
+        for start, group in self.offsets():
+            if chosen(group):
+                places += range(start, start + int(group.atoms.lead[0]))
+        w = self.member_weights()
+        xp = namespace(w)
+        some = xp.take(w, index_array(np.asarray(places), w), axis=0)
+        share = xp.sum(some)
+        return Stack(groups, some / share), share, places
 
     def offsets(self) -> Iterator[tuple[int, Law]]:
         """Every group with the position of its first member."""

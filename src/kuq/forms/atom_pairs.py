@@ -14,11 +14,11 @@ from typing import ClassVar
 from kuq._array import Array, namespace
 from kuq.distributions.atoms import Atoms
 from kuq.distributions.laws import Law, Stack
-from kuq.forms.form import Form, Measure, Problem, Statistics
+from kuq.forms.form import Crossing, Form, Measure, Problem, Statistics
 from kuq.tiles import member_pairs, pieces
 
 
-class AtomPairs(Form):
+class AtomPairs(Form, Crossing):
     """A form that knows H of an atom and D of two atoms, and leaves the rest to the algebra."""
 
     #: Below this share of what is subtracted a difference has lost its digits.
@@ -44,7 +44,7 @@ class AtomPairs(Form):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
-        inner = xp.concat([self._inside(measure, group) for group in stack.groups], axis=0)
+        inner = xp.concat([self.inside(measure, group) for group in stack.groups], axis=0)
         alone = [
             xp.sum(group.atom_weights() * self.entropy(measure, group.atoms), axis=-1)
             for group in stack.groups
@@ -58,7 +58,7 @@ class AtomPairs(Form):
             return p.count * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
 
         for block in member_pairs(stack, cost, measure.budget):
-            values = self._cross(measure, block.p, block.q)
+            values = self.cross(measure, block.p, block.q)
             w_i, w_j = block.pick(w)
             share = (2 * w_i * w_j)[:, None]
             if not single:
@@ -70,13 +70,13 @@ class AtomPairs(Form):
         lost = None if single else (total <= self.close * subtracted) & (subtracted > 0)
         return Statistics(entropies, total, lost)
 
-    def _inside(self, measure: Measure, law: Law) -> Array:
+    def inside(self, measure: Measure, law: Law) -> Array:
         """Σ w_i w_j D_ij inside every member, (m, n)."""
         if law.count == 1:
             return namespace(law.atoms.reference).zeros_like(law.atoms.mean()[..., 0, 0])
-        return self._cross(measure, law, law)
+        return self.cross(measure, law, law)
 
-    def _cross(self, measure: Measure, p: Law, q: Law) -> Array:
+    def cross(self, measure: Measure, p: Law, q: Law) -> Array:
         """Σ w_i v_j D(P_i, Q_j), (pairs, n), in pieces of P's atoms that fit the budget."""
         xp = namespace(p.atoms.reference)
         if p.count == q.count == 1:

@@ -18,6 +18,10 @@ from kuq.kernels.base import Kernel, ScaleMixture, Score
 from kuq.kernels.energy import Energy
 
 
+#: Draws of a member whose pairs cost more than a form of their own.
+_MANY_DRAWS = 16
+
+
 class Reading(enum.Enum):
     """What can be done with the arrays of a problem."""
 
@@ -87,6 +91,17 @@ class Problem:
     @property
     def scalar_draws(self) -> bool:
         return self.dimension == 1 and self.only(Points)
+
+    @property
+    def draws_beside_others(self) -> bool:
+        """Whether some members are many draws and others are not draws."""
+        many = any(g.kind is Points and g.atoms > _MANY_DRAWS for g in self.groups)
+        return many and self.readable and not self.only(Points)
+
+    def of_groups(self, draws: bool) -> Problem:
+        """The same for the members that are draws, or for the others."""
+        groups = tuple(g for g in self.groups if (g.kind is Points) == draws)
+        return dataclasses.replace(self, groups=groups)
 
     @property
     def absolute(self) -> bool:
@@ -174,6 +189,21 @@ class Expecting(ABC):
     @abstractmethod
     def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
         """E k(X, Y), (m, n)."""
+
+
+class Crossing(ABC):
+    """A form that knows the sums over pairs of atoms of which D of two laws consists.
+
+    D(P, Q) = cross(P, Q) − ½ inside(P) − ½ inside(Q).
+    """
+
+    @abstractmethod
+    def cross(self, measure: Measure, p: Law, q: Law) -> Array:
+        """Σ w_i v_j D(P_i, Q_j), (m, n)."""
+
+    @abstractmethod
+    def inside(self, measure: Measure, law: Law) -> Array:
+        """Σ w_i w_j D_ij inside every member, (m, n)."""
 
 
 def pairs(problem: Problem) -> int:

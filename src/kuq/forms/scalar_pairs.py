@@ -21,7 +21,7 @@ from kuq._special import erfcx
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import scalar
-from kuq.forms.form import Expecting, Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Crossing, Expecting, Form, Measure, Problem, Reading, Statistics
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -42,7 +42,7 @@ def has_closed_form(score: Score) -> bool:
 
 
 @final
-class ScalarPairs(Form, Expecting):
+class ScalarPairs(Form, Expecting, Crossing):
     def applies(self, problem: Problem) -> bool:
         kinds = problem.only(Points, Normals, Products, LowRanks)
         return problem.dimension == 1 and kinds and has_closed_form(problem.score)
@@ -71,6 +71,23 @@ class ScalarPairs(Form, Expecting):
         can_lose = atoms.weights is not None or isinstance(measure.kernel, Laplace)
         lost = (total <= CLOSE * size) & (size > 0) if can_lose and len(atoms.loc) > 1 else None
         return Statistics(entropies, total, lost)
+
+    def cross(self, measure: Measure, p: Law, q: Law) -> Array:
+        p, q = to_scalar_atoms(p), to_scalar_atoms(q)
+        xp = namespace(p.atoms.reference)
+        (x, s), (y, t) = (_loc_and_scale(law) for law in (p, q))
+        w, v = p.full_weights(), q.full_weights()
+        lead = max(p.atoms.lead[0], q.atoms.lead[0]) * p.atoms.lead[1]
+        total: Array | float = 0.0
+        for part in pieces(p.count, lead * q.count, measure.budget, x):
+            left = (a[..., part, None] for a in (x, s))
+            values, _ = _between(measure, *left, y[..., None, :], t[..., None, :], 2)
+            inner = xp.sum(values * v[..., None, :], axis=-1)
+            total = total + xp.sum(inner * w[..., part], axis=-1)
+        return total
+
+    def inside(self, measure: Measure, law: Law) -> Array:
+        return self.cross(measure, law, law)
 
     def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
         laws = [to_scalar_atoms(law) for law in (p, q)]
@@ -159,20 +176,25 @@ def flattened(stack: Stack) -> ScalarAtoms:
 def _rows(law: Law, single: bool) -> tuple[Array, Array, Array | None]:
     """Arrays (m, n, A, 1) of a group as (m·A, n)."""
     xp = namespace(law.atoms.reference)
-    atoms = law.atoms
-    if isinstance(atoms, Points):
-        loc, scale = atoms.value, xp.zeros_like(atoms.value)
-    else:
-        assert isinstance(atoms, Normals)
-        loc, scale = atoms.loc, atoms.scale
+    loc, scale = _loc_and_scale(law)
     if single:
-        return loc[..., 0, 0], scale[..., 0, 0], None
+        return loc[..., 0], scale[..., 0], None
 
     def row(a: Array) -> Array:
         m, n, count = a.shape
         return xp.reshape(xp.permute_dims(a, (0, 2, 1)), (m * count, n))
 
-    return row(loc[..., 0]), row(scale[..., 0]), row(law.full_weights())
+    return row(loc), row(scale), row(law.full_weights())
+
+
+def _loc_and_scale(law: Law) -> tuple[Array, Array]:
+    """Of scalar atoms, (m, n, A) each."""
+    atoms = law.atoms
+    if isinstance(atoms, Points):
+        loc = atoms.value[..., 0]
+        return loc, namespace(loc).zeros_like(loc)
+    assert isinstance(atoms, Normals)
+    return atoms.loc[..., 0], atoms.scale[..., 0]
 
 
 def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
@@ -229,15 +251,21 @@ def _entropy(measure: Measure, scale: Array) -> Array:
 def _divergence(
     measure: Measure, atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray
 ) -> tuple[Array, Array]:
-    """D of pairs of atoms, and the size of what was subtracted in it."""
     x, s, y, t = (_taken(a, k) for k in (i, j) for a in (atoms.loc, atoms.scale))
+    return _between(measure, x, s, y, t, 0)
+
+
+def _between(
+    measure: Measure, x: Array, s: Array, y: Array, t: Array, atom_axes: int
+) -> tuple[Array, Array]:
+    """D of N(x, s²) and N(y, t²), and the size of what was subtracted in it."""
     kernel = measure.kernel
     if isinstance(kernel, Energy):
         value = scalar.absolute_divergence(x, s, y, t)
         return value, value
+    width = measure.width(atom_axes)
     if isinstance(kernel, Gaussian):
-        value = scalar.gaussian_divergence(x, s, y, t, measure.width(0))
+        value = scalar.gaussian_divergence(x, s, y, t, width)
         return value, value
-    width = measure.width(0)
     selves = (erfcx(s / width) + erfcx(t / width)) / 2
     return selves - scalar.laplace_affinity(x, s, y, t, width), selves
