@@ -17,7 +17,6 @@ from kuq.distributions.laws import Law, Stack
 from kuq.kernels.base import Kernel, ScaleMixture, Score
 from kuq.kernels.energy import Energy
 
-
 #: Draws of a member whose pairs cost more than a form of their own.
 _MANY_DRAWS = 16
 

@@ -80,7 +80,7 @@ class ScalarPairs(Form, Expecting, Crossing):
         lead = max(p.atoms.lead[0], q.atoms.lead[0]) * p.atoms.lead[1]
         total: Array | float = 0.0
         for part in pieces(p.count, lead * q.count, measure.budget, x):
-            left = (a[..., part, None] for a in (x, s))
+            left = x[..., part, None], s[..., part, None]
             values, _ = _between(measure, *left, y[..., None, :], t[..., None, :], 2)
             inner = xp.sum(values * v[..., None, :], axis=-1)
             total = total + xp.sum(inner * w[..., part], axis=-1)
