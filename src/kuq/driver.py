@@ -161,7 +161,7 @@ def _beside_draws(problem: Problem, measure: Measure, stack: Stack) -> Statistic
     xp = namespace(stack.reference)
     sides, shares, places = [], [], []
     for draws in (True, False):
-        part, share, positions = stack.subset(lambda law: isinstance(law.atoms, Points) == draws)
+        part, share, positions = stack.subset(Points, draws)
         own = problem.of_groups(draws)
         sides.append((part, _solved(plan(own), own, measure, part)))
         shares.append(share)

@@ -217,18 +217,16 @@ class Stack:
             for m in range(group.atoms.lead[0]):
                 yield group.index(lambda a, m=m: a[m : m + 1])  # type: ignore[misc]
 
-    def subset(self, chosen: Callable[[Law], bool]) -> tuple[Stack, Array, list[int]]:
-        """Some groups as a stack of their own, the weight of their members, and their places."""
-        groups = tuple(group for group in self.groups if chosen(group))
-        places: list[int] = []
-        for start, group in self.offsets():
-            if chosen(group):
-                places += range(start, start + int(group.atoms.lead[0]))
+    def subset(self, kind: type[Atoms], wanted: bool) -> tuple[Stack, Array, list[int]]:
+        """Members of a kind, or those not of it: their stack, their weight, and their places."""
+        some = [item for item in self.offsets() if isinstance(item[1].atoms, kind) == wanted]
+        groups = tuple(group for _, group in some)
+        places = [start + i for start, group in some for i in range(int(group.atoms.lead[0]))]
         w = self.member_weights()
         xp = namespace(w)
-        some = xp.take(w, index_array(np.asarray(places), w), axis=0)
-        share = xp.sum(some)
-        return Stack(groups, some / share), share, places
+        own = xp.take(w, index_array(np.asarray(places), w), axis=0)
+        share = xp.sum(own)
+        return Stack(groups, own / share), share, places
 
     def offsets(self) -> Iterator[tuple[int, Law]]:
         """Every group with the position of its first member."""
