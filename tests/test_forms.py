@@ -225,7 +225,7 @@ def planned(law, score, compiled=False):
     options = Options.checked(True, 1e-8, None, None, 2**28)
     term = next(score.terms())
     (view,) = views(term, options, kuq.Ensemble(law))
-    forms = plan(Problem.of(term.kernel, view.stack, compiled))
+    forms = plan(Problem.of(term.kernel, view.stack, compiled)).forms
     return [type(form).__name__ for form in forms]
 
 

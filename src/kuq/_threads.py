@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+#: More threads would each have too little of the memory.
+MOST_WORKERS = 32
+
 #: Whether this code runs in a thread of ours: its own pieces are done one after the other.
 _inside = contextvars.ContextVar("inside", default=False)
 
@@ -32,7 +35,7 @@ def workers() -> int:
         limit = os.environ.get(name, "").strip()
         if limit.isdigit() and int(limit) > 0:
             count = min(count, int(limit))
-    return count
+    return min(count, MOST_WORKERS)
 
 
 def free_workers() -> int:

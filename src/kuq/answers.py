@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, Namespace, namespace, require
-from kuq.distributions.atoms import Points
+from kuq._array import Array, namespace, require
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
@@ -40,7 +39,7 @@ def decompose(
 ) -> tuple[Kernel, Array, Array, str]:
     """The kernel with numbers as bandwidths, AU, pairwise EU, and the method."""
     if isinstance(prediction, NormalInverseGamma):
-        if options.draws is not None and not all(map(evidential_score.has_route, kernel.terms())):
+        if options.draws is not None and not all(map(evidential_score.has_route, kernel.parts)):
             prediction = drawn_members(prediction, options)
         else:
             return _decompose_evidential(prediction, kernel, options)
@@ -245,32 +244,27 @@ def _over_laws(
 
     def tile(found: Statistics, some: Stack) -> list[Array]:
         xp = namespace(found.dispersion)
-        entropies, biases = [], []
-        for start, group in some.offsets():
-            h = found.entropies[start : start + group.atoms.lead[0], ...]
-            entropies.append(_infinite_beyond(h, group.tail, degree))
-            biases.append(_bias(group, h, options.unbiased_samples))
-        dispersion = found.dispersion
-        if some.member_count > 1:
-            dispersion = _infinite_beyond(dispersion, _lowest_tail(some), degree)
-        parts = Parts(_joined(entropies, xp), _joined(biases, xp), dispersion)
+        if some.has_tails:
+            found = _infinite_beyond_tails(found, some, degree)
+        start, biases = 0, []
+        for group in some.groups:
+            stop = start + group.atoms.lead[0]
+            biases.append(_bias(group, found.entropies[start:stop, ...], options))
+            start = stop
+        bias = biases[0] if len(biases) == 1 else xp.concat(biases, axis=0)
+        parts = Parts(found.entropies, bias, found.dispersion)
         return compute(parts, some.member_weights()[:, None])
 
     found, method = over_tiles(kernel, width, stack, options, tile)
-    points = all(isinstance(group.atoms, Points) for group in stack.groups)
     if term.factor != 1:
         found = [term.factor * value for value in found]
-    return found, worst_method(stack.method, "exact" if points else method)
+    return found, worst_method(stack.method, method)
 
 
-def _joined(parts: list[Array], xp: Namespace) -> Array:
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-
-
-def _bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
+def _bias(law: Law, entropies: Array, options: Options) -> Array:
     """H_U − H_V of every member: what its finite number of draws takes away, (m, n)."""
     xp = namespace(entropies)
-    if not law.drawn or not (unbiased_samples or law.method == "monte-carlo"):
+    if not law.drawn or not (options.unbiased_samples or law.method == "monte-carlo"):
         return xp.zeros_like(entropies)
     if law.count < 2:
         raise InsufficientDataError(
@@ -284,19 +278,25 @@ def _bias(law: Law, entropies: Array, unbiased_samples: bool) -> Array:
     return entropies * (share / (1 - share))
 
 
-def _lowest_tail(stack: Stack) -> Array | None:
-    """The lowest order without moments among the members, (n, d)."""
-    tails = [group.tail for group in stack.groups if group.tail is not None]
-    if not tails:
-        return None
-    xp = namespace(*tails)
-    return xp.min(xp.concat(tails, axis=0), axis=0)
+def _infinite_beyond_tails(found: Statistics, stack: Stack, degree: float) -> Statistics:
+    """inf where a moment of the kernel's degree does not exist."""
+    if degree == 0:
+        return found
+    xp = namespace(found.dispersion)
+    entropies = []
+    for start, group in stack.offsets():
+        h = found.entropies[start : start + group.atoms.lead[0], ...]
+        entropies.append(h if group.tail is None else _infinite_beyond(h, group.tail, degree))
+    dispersion = found.dispersion
+    if stack.member_count > 1:
+        tails = [group.tail for group in stack.groups if group.tail is not None]
+        lowest = xp.min(xp.concat(tails, axis=0), axis=0)
+        dispersion = _infinite_beyond(dispersion, lowest, degree)
+    return found._replace(entropies=xp.concat(entropies, axis=0), dispersion=dispersion)
 
 
-def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
-    """inf where a moment of the kernel's degree does not exist; the tail is (…, d)."""
-    if tail is None or degree == 0:
-        return value
+def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
+    """The tail is (…, d)."""
     xp = namespace(value)
     closed = degree == 2 or tail.shape[-1] == 1
     tail = xp.min(tail, axis=-1)
@@ -322,7 +322,10 @@ def _infinite_beyond(value: Array, tail: Array | None, degree: float) -> Array:
 
 def _over_terms(kernel: Kernel, part: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
     """Sums over the terms of a kernel of every array that ``part`` gives, and lists of the rest."""
-    columns = list(zip(*(part(term) for term in kernel.terms()), strict=True))
+    terms = kernel.parts
+    if len(terms) == 1:
+        return [(value,) if isinstance(value, str) else value for value in part(terms[0])]
+    columns = list(zip(*map(part, terms), strict=True))
     return [column if isinstance(column[0], str) else _sum(column, kernel) for column in columns]
 
 

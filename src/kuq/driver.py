@@ -24,7 +24,7 @@ from kuq._array import (
 )
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import Points, Products
-from kuq.distributions.laws import Law, Stack, draws_of, worst_method
+from kuq.distributions.laws import Law, Stack, draws_of
 from kuq.distributions.strays import prepared
 from kuq.expectations import heavy_tails, moments
 from kuq.forms.form import Crossing, Expecting, Form, Measure, Problem, Statistics
@@ -32,7 +32,7 @@ from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
-from kuq.tiles import budget_elements, fitting_elements, pieces
+from kuq.tiles import pieces
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
@@ -56,34 +56,35 @@ def over_tiles(
         width = 1.0 if bandwidth is not None else None
         found, method = over_tiles(kernel, width, stack.blank(), options, compute)
         return [value[..., :0] for value in found], method
-    compiled = _compiled.wanted(_work(stack), stack.reference)
+    reference = stack.reference
+    compiled = _compiled.wanted(_work(stack), reference)
     problem = Problem.of(kernel, stack, compiled)
-    problems = [problem]
-    if _is_split(problem):
-        problems = [problem.of_groups(draws=True), problem.of_groups(draws=False)]
-    forms = [plan(each)[0] for each in problems]
-    budget = budget_elements(options.max_memory, stack.reference)
-    most = fitting_elements(options.max_memory, stack.reference)
-    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled, most)
-    scratch = max(form.scratch(each) for form, each in zip(forms, problems, strict=True))
-    cost = max(scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
+    found_plan = plan(problem)
+    budget = options.budget(reference)
+    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled, options.max_memory)
+    cost = max(found_plan.scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
 
     def tile(part: slice) -> list[Array]:
-        some = stretched(prepared(stack.index(part)), kernel.weights)
+        some = stack.index(part) if part.stop - part.start < n else stack
         own = measure.at(part)
+        if not some.is_plain:
+            some = prepared(some)
+        if kernel.weights is not None:
+            some = stretched(some, kernel.weights)
         return compute(_with_heavy_tails(_statistics(problem, own, some), own, some), some)
 
-    parts = list(pieces(n, cost, budget, stack.reference))
-    threads = 1 if compiled else threads_for(n * cost, stack.reference)
+    if n * cost <= budget:
+        return tile(slice(0, n)), found_plan.method
+    parts = list(pieces(n, cost, budget, reference))
+    threads = 1 if compiled else threads_for(n * cost, reference)
     results = in_threads(tile, parts, threads)  # compiled code has threads of its own
-    return [_concatenated(list(column)) for column in zip(*results, strict=True)], worst_method(
-        *(form.method for form in forms)
-    )
+    columns = zip(*results, strict=True)
+    return [_concatenated(list(column)) for column in columns], found_plan.method
 
 
 def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Statistics:
     """Entropies in closed form of laws whose own form is a quadrature of their tails."""
-    if all(law.tail is None for law in stack.groups):
+    if not stack.has_tails:
         return found
     xp = namespace(found.dispersion)
     parts = []
@@ -97,7 +98,7 @@ def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Stat
 def _copied(problem: Problem, stack: Stack) -> int:
     """Numbers of one batch entry that a tile copies: those of float32, and entropies."""
     if stack.reference.dtype == np.float64:
-        return problem.members
+        return stack.member_count
     return problem.atoms * problem.dimension
 
 
@@ -117,7 +118,7 @@ def expectation(
     if not able:
         raise no_form(problem)
     form = able[0]
-    budget = budget_elements(options.max_memory, left.reference)
+    budget = options.budget(left.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget)
     xp = namespace(left.reference)
     w, v = left.member_weights(), right.member_weights()
@@ -135,8 +136,10 @@ def expectation(
 
 def _work(stack: Stack) -> int:
     """Evaluations of the kernel that plain sums over pairs would need."""
-    atoms = sum(law.atoms.lead[0] * law.count * law.atoms.inner for law in stack.groups)
-    return int(stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].dimension / 3))
+    atoms = 0
+    for law in stack.groups:
+        atoms += law.atoms.lead[0] * law.count * law.atoms.inner
+    return int(stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].atoms.dimension / 3))
 
 
 def threads_for(work: int, reference: Array) -> int:
@@ -146,40 +149,33 @@ def threads_for(work: int, reference: Array) -> int:
 
 
 def _statistics(problem: Problem, measure: Measure, stack: Stack) -> Statistics:
-    if _is_split(problem):
-        return _beside_draws(problem, measure, stack)
-    return _solved(plan(problem), problem, measure, stack)
+    found = plan(problem)
+    if found.apart is None:
+        return _solved(found.forms, problem, measure, stack)
+    return _beside_draws(found.apart, measure, stack)
 
 
-def _is_split(problem: Problem) -> bool:
-    """Whether many draws would be compared pair by pair because of members of other kinds."""
-    return problem.draws_beside_others and isinstance(plan(problem)[0], Crossing)
-
-
-def _beside_draws(problem: Problem, measure: Measure, stack: Stack) -> Statistics:
+def _beside_draws(
+    apart: tuple[Problem, Problem], measure: Measure, stack: Stack
+) -> Statistics:
     """Many draws and other members: each by forms of their own, and pairs between them."""
     xp = namespace(stack.reference)
-    sides, shares, places = [], [], []
-    for draws in (True, False):
-        part, share, positions = stack.subset(Points, draws)
-        own = problem.of_groups(draws)
-        sides.append((part, _solved(plan(own), own, measure, part)))
-        shares.append(share)
-        places += positions
-    (drawn, of_draws), (others, of_others) = sides
+    parts, shares, places = zip(*(stack.subset(Points, draws) for draws in (True, False)))
+    of_draws, of_others = (
+        _statistics(own, measure, part) for own, part in zip(apart, parts, strict=True)
+    )
     inside = shares[0] ** 2 * of_draws.dispersion + shares[1] ** 2 * of_others.dispersion
-    between = _between(problem, measure, drawn, of_draws.entropies, others)
-    dispersion = inside + 2 * shares[0] * shares[1] * between
+    between = _between(measure, *parts, of_draws.entropies)
     # What was computed apart goes back to the places of the members.
     entropies = xp.concat([of_draws.entropies, of_others.entropies], axis=0)
-    entropies = xp.take(entropies, index_array(np.argsort(places), entropies), axis=0)
-    return Statistics(entropies, dispersion)
+    order = np.argsort(places[0] + places[1])
+    entropies = xp.take(entropies, index_array(order, entropies), axis=0)
+    return Statistics(entropies, inside + 2 * shares[0] * shares[1] * between)
 
 
-def _between(
-    problem: Problem, measure: Measure, drawn: Stack, entropies: Array, others: Stack
-) -> Array:
+def _between(measure: Measure, drawn: Stack, others: Stack, entropies: Array) -> Array:
     """Σ w_i v_j D(P_i, Q_j), P_i draws with these entropies, which are ½ Σ D inside of them."""
+    problem = Problem.of(measure.kernel, Stack((*drawn.groups, *others.groups)), compiled=False)
     form = next(f for f in FORMS if isinstance(f, Crossing) and f.applies(problem))
     own, (drawn, others), factor = _to_units(measure, [drawn, others])
     w, v = drawn.member_weights(), others.member_weights()

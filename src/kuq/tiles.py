@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, any_true, as_index, index_array, is_traced, namespace
-from kuq._threads import workers
+from kuq._threads import MOST_WORKERS, workers
 from kuq.distributions.laws import Law, Stack
 
 #: Numbers in one temporary of a tile: small enough for the cache, large enough for overhead.
@@ -23,6 +23,8 @@ RECORDED_ELEMENTS = 2**20
 TILE_ELEMENTS = 2**19
 #: Temporaries of one evaluation that are alive at the same time.
 TEMPORARIES = 16
+#: So much memory is enough for every thread.
+_AMPLE = MOST_WORKERS * TEMPORARIES * 8 * NUMPY_CACHE_ELEMENTS
 
 
 def budget_elements(max_memory: float, like: Array) -> int:
@@ -31,6 +33,8 @@ def budget_elements(max_memory: float, like: Array) -> int:
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
     if getattr(like, "requires_grad", False):
         most = RECORDED_ELEMENTS
+    if max_memory >= _AMPLE:
+        return most
     return max(1, min(most, fitting_elements(max_memory, like)))
 
 

@@ -35,8 +35,8 @@ from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.views import first_order
 
 _ESTIMATORS = ("pairwise", "bma")
-#: Numbers of a prediction from which on a matrix product could have threads.
-_SMALLEST_FOR_THREADS = 64
+#: Numbers of a prediction from which on products of its matrices could have threads.
+_SMALLEST_FOR_THREADS = 2048
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -47,14 +47,19 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        given = [x.reference for x in (*args, *kwargs.values()) if isinstance(x, Prediction)]
-        large = any(math.prod(x.shape) >= _SMALLEST_FOR_THREADS for x in given)
-        if not large or is_traced(given[0]):
+        like = None
+        for given in (*args, *kwargs.values()):
+            if isinstance(given, Prediction):
+                array = given.reference
+                if math.prod(array.shape) >= _SMALLEST_FOR_THREADS:
+                    like = array
+                    break
+        if like is None or is_traced(like):
             return function(*args, **kwargs)
-        if isinstance(given[0], np.ndarray):
+        if isinstance(like, np.ndarray):
             with one_thread_each():
                 return function(*args, **kwargs)
-        torch = torch_of(given[0])
+        torch = torch_of(like)
         with nullcontext() if torch is None else one_torch_thread(torch):
             return function(*args, **kwargs)
 
@@ -105,7 +110,7 @@ def decompose(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
             " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
-    prediction = prediction.beside(_arrays_of(score))
+    prediction = prediction.beside(score.arrays)
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
     if isinstance(score, LogScore):
@@ -126,10 +131,10 @@ def _result(
     unbiased: bool | str,
     method: str,
 ) -> Uncertainty:
+    total = _sum(aleatoric, epistemic)
+    parts = [_as_array(value, prediction) for value in (total, aleatoric, epistemic)]
     return Uncertainty(
-        total=_as_array(_sum(aleatoric, epistemic), prediction),
-        aleatoric=_as_array(aleatoric, prediction),
-        epistemic=_as_array(epistemic, prediction),
+        *parts,
         score=score,
         estimator=estimator,
         unbiased=unbiased,
@@ -157,7 +162,7 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_order(p).beside(_arrays_of(score))
+    p = first_order(p).beside(score.arrays)
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
     else:
@@ -217,7 +222,7 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    p = first_order(p).beside([y, *_arrays_of(score)])
+    p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
     if isinstance(score, LogScore):
@@ -273,7 +278,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_divergences")
-    prediction = prediction.beside(_arrays_of(score))
+    prediction = prediction.beside(score.arrays)
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
     else:
@@ -305,7 +310,7 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_influence")
-    prediction = prediction.beside(_arrays_of(score))
+    prediction = prediction.beside(score.arrays)
     needed = 3 if options.unbiased_members else 2
     counting = prediction.positions_that_count()
     if len(counting) < needed:
@@ -375,20 +380,10 @@ def _check_member_count(
             )
 
 
-def _arrays_of(score: Score) -> list[Array]:
-    """The arrays that a score brings along."""
-    if not isinstance(score, Kernel):
-        return []
-    owners = [owner for term in score.terms() for owner in (term.kernel, *term.stages)]
-    names = ("bandwidth", "weights", "low", "high")
-    values = [getattr(owner, name, None) for owner in owners for name in names]
-    return [value for value in values if is_array(value)]
-
-
 def _aligned(p: Prediction, q: Prediction, score: Score) -> tuple[Prediction, Prediction]:
     """Two first-order predictions in one library, checked to speak of the same outcomes."""
     p, q = first_order(p), first_order(q)
-    arrays = [p.reference, q.reference, *_arrays_of(score)]
+    arrays = [p.reference, q.reference, *score.arrays]
     p, q = p.beside(arrays), q.beside(arrays)
     try:
         namespace(p.reference, q.reference)
@@ -436,9 +431,10 @@ def _cast(value: Array, p: Prediction, q: Prediction) -> Array:
 
 def _as_array(value: Array, like: Prediction, dtype: Any = None) -> Array:
     """A result in the library and dtype of the input; NumPy makes scalars of small arrays."""
-    value = door.left(value, like.reference)
     dtype = like.dtype if dtype is None else dtype
-    if type(value) is np.ndarray and value.dtype == dtype:
+    if not isinstance(like.reference, np.ndarray):
+        value = door.left(value, like.reference)
+    elif type(value) is np.ndarray and value.dtype == dtype:
         return value
     xp = namespace(value)
     result = xp.astype(value, dtype)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ from kuq.kernels.energy import Energy
 from kuq.kernels.marginal import reduce_event
 from kuq.kernels.transforms import Clip, Select
 from kuq.scores.monte_carlo import drawn
-from kuq.scores.options import Options, budget_of
+from kuq.scores.options import Options
 from kuq.tiles import pieces
 
 #: Laws whose coordinates have distribution functions that are sums over normals.
@@ -66,6 +65,12 @@ class View:
     event_shape: tuple[int, ...]
     marginal: MarginalStage | None
     kernel: Kernel
+    #: The shape of results before the reduction over the event.
+    shape: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        event = self.event_shape if self.marginal else ()
+        object.__setattr__(self, "shape", (*self.batch_shape, *event))
 
     @staticmethod
     def of_shape(prediction: Prediction, marginal: MarginalStage | None, kernel: Kernel) -> View:
@@ -76,38 +81,30 @@ class View:
         marginal = self.marginal
         if marginal is not None and is_array(marginal.weights):
             marginal = dataclasses.replace(marginal, weights=door.entered(marginal.weights))
-        names = [n for n in ("bandwidth", "weights") if is_array(getattr(self.kernel, n, None))]
-        kernel = self.kernel
-        if names:
-            kernel = copy.copy(kernel)
-            for name in names:
-                vars(kernel)[name] = door.entered(getattr(kernel, name))
+        own = {n: getattr(self.kernel, n, None) for n in ("bandwidth", "weights")}
+        arrays = {n: door.entered(array) for n, array in own.items() if is_array(array)}
+        kernel = self.kernel.changed(**arrays) if arrays else self.kernel
         return View(
             self.stack.mapped(door.entered), self.batch_shape, self.event_shape, marginal, kernel
         )
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of results before the reduction over the event."""
-        return (*self.batch_shape, *(self.event_shape if self.marginal else ()))
-
 
 def views(term: Term, options: Options, *predictions: Prediction) -> list[View]:
     """Predictions as a term sees them together, drawn from where that is needed and asked for."""
-    known = [first_or_second_order(prediction) for prediction in predictions]
+    known = list(map(first_or_second_order, predictions))
     if options.draws is not None and not _has_route(term, *known):
         known = [
             drawn(prediction, options.draws, np.random.default_rng([options.seed, position]))
             for position, prediction in enumerate(known)
         ]
     found = [_view(prediction, term, options) for prediction in known]
+    if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.kernel, Radial):
+        return found  # a kernel that is nothing but a function needs arrays of its own library
     return _through_the_door(term, found)
 
 
 def _through_the_door(term: Term, found: list[View]) -> list[View]:
-    """Members as NumPy sees them, unless a kernel needs arrays of its own library."""
-    if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.kernel, Radial):
-        return found
+    """Members as NumPy sees them, where that is possible."""
     own = [getattr(term.kernel, "bandwidth", None), term.kernel.weights]
     stages = [found[0].marginal.weights] if found[0].marginal else []
     arrays = [array for view in found for array in view.stack.arrays()]
@@ -122,11 +119,12 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
     """Apply the stages of a term to a prediction."""
     marginal: MarginalStage | None = None
     event_shape = prediction.event_shape
-    clips = _exact_clips(prediction, term)
+    clips = _exact_clips(prediction, term) if term.stages else ()
     for stage in term.stages:
         if isinstance(stage, MarginalStage):
             marginal, event_shape = stage, prediction.event_shape
-            check_event_weights(stage.weights, event_shape, "Marginal")
+            if stage.weights is not None:
+                check_event_weights(stage.weights, event_shape, "Marginal")
         elif stage not in clips:
             prediction = _transformed(prediction, stage, marginal is not None, term.kernel)
             event_shape = prediction.event_shape
@@ -221,12 +219,14 @@ def _has_route(term: Term, *predictions: Prediction) -> bool:
 
 def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
     """The clips of a term if it is |x − y| of clipped normals, which has a form of its own."""
-    clips = tuple(stage for stage in term.stages if isinstance(stage, Clip))
+    clips = tuple([stage for stage in term.stages if isinstance(stage, Clip)])
+    if not clips:
+        return ()
     marginals = [stage for stage in term.stages if isinstance(stage, MarginalStage)]
     absolute = isinstance(term.kernel, Energy) and term.kernel.beta == 1
     scalar = bool(marginals) or math.prod(prediction.event_shape) == 1
     only = len(clips) + len(marginals) == len(term.stages)
-    if not clips or not (absolute and scalar and only):
+    if not (absolute and scalar and only):
         return ()
     members = _members(prediction)
     if all(isinstance(member, (Samples, Point)) for member in members):
@@ -335,6 +335,8 @@ def check_event_weights(weights: Array | None, event: tuple[int, ...], name: str
 
 def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: Options) -> Kernel:
     """Replace ``bandwidth="median"`` by the median distance between members' outcomes."""
+    if not kernel.is_open:
+        return kernel
 
     def change(base: Kernel, stages: tuple[Any, ...]) -> Kernel:
         if not isinstance(base, Radial) or not isinstance(base.bandwidth, str):
@@ -395,7 +397,7 @@ def _over_entries(stacks: list[Stack], weights: Array | None, options: Options) 
     found = []
     if count == 0:
         return namespace(reference).reshape(reference, (-1,))[:0]
-    for part in pieces(count, cost, budget_of(options, reference), reference):
+    for part in pieces(count, cost, options.budget(reference), reference):
         some = [prepared(stack.index(part)) for stack in stacks]
         found.append(detach(_pair_distances([stretched(x, weights) for x in some])))
     return namespace(*found).concat(found)
@@ -449,8 +451,7 @@ def flat_bandwidth(
 
 def finished(values: Array, view: View) -> Array:
     """Flat results to batch shape, reduced over the event of a marginal kernel."""
-    xp = namespace(values)
-    shaped = xp.reshape(values, (*values.shape[:-1], *view.shape))
-    if view.marginal is None:
+    shaped = values.reshape((*values.shape[:-1], *view.shape))
+    if view.marginal is None or not view.event_shape:
         return shaped
     return reduce_event(shaped, view.marginal.reduce, view.marginal.weights, len(view.event_shape))

@@ -25,12 +25,24 @@ class Atoms(ABC):
     reference: Array = field(init=False, repr=False)
     #: The axes before the event axis: (…, A).
     lead: tuple[int, ...] = field(init=False, repr=False)
+    #: The size of the event axis.
+    dimension: int = field(init=False, repr=False)
+    #: Numbers of an atom for each coordinate: components of a mixture, columns of a factor.
+    inner: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         name, more = next(iter(self.extra.items()))
         reference = getattr(self, name)
+        event = reference.ndim - 1 - more
         object.__setattr__(self, "reference", reference)
-        object.__setattr__(self, "lead", tuple(reference.shape[: reference.ndim - 1 - more]))
+        object.__setattr__(self, "lead", tuple(reference.shape[:event]))
+        object.__setattr__(self, "dimension", int(reference.shape[event]))
+        inner = 1
+        for name, more in self.extra.items():
+            if more:
+                inner = int(getattr(self, name).shape[-1])
+                break
+        object.__setattr__(self, "inner", inner)
 
     def map(self, change: Callable[[Array, int], Array]) -> Self:
         """Change every array; the second argument counts its axes from the event axis on."""
@@ -52,12 +64,6 @@ class Atoms(ABC):
         """Numbers per atom: what one evaluation touches."""
         first = next(iter(self.extra))
         return math.prod(self.reference.shape[self.reference.ndim - 1 - self.extra[first] :])
-
-    @property
-    def inner(self) -> int:
-        """Numbers of an atom for each coordinate: components of a mixture, columns of a factor."""
-        name = next((n for n, more in self.extra.items() if more), None)
-        return 1 if name is None else int(getattr(self, name).shape[-1])
 
     @abstractmethod
     def mean(self) -> Array:

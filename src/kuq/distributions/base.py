@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -50,9 +50,9 @@ class Prediction(ABC):
     def in_jax(self) -> Self:
         """The same prediction, made of NumPy arrays, in arrays of JAX."""
 
-    def beside(self, arrays: Iterable[Any]) -> Self:
+    def beside(self, arrays: Sequence[Any]) -> Self:
         """The same prediction in the library that arrays of NumPy take beside these."""
-        return self.in_jax() if follows(self.reference, arrays) else self
+        return self.in_jax() if arrays and follows(self.reference, arrays) else self
 
     @abstractmethod
     def _describe(self) -> str:
@@ -192,14 +192,3 @@ def checked_event_ndim(shape: tuple[int, ...], event_ndim: int, name: str) -> in
     if math.prod(event) == 0:
         raise ShapeError(f"the event of {name} must not be empty, got event shape {event}")
     return event_ndim
-
-
-def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:
-    """(batch…, event…, …) to (batch…, 1, d, …), or to (batch…, event…, 1, 1, …) if marginal."""
-    xp = namespace(x)
-    stop = x.ndim - trailing
-    if marginal:
-        return xp.reshape(x, (*x.shape[:stop], 1, 1, *x.shape[stop:]))
-    start = stop - event_ndim
-    d = math.prod(x.shape[start:stop])
-    return xp.reshape(x, (*x.shape[:start], 1, d, *x.shape[stop:]))

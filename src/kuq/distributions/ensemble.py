@@ -42,6 +42,10 @@ class Ensemble(Prediction):
     Ensemble of 4 × Samples(batch=(5,), N=8, event=())
     """
 
+    batch_shape: tuple[int, ...] = ()
+    event_shape: tuple[int, ...] = ()
+    reference: Array = None
+
     def __init__(self, members: Distribution | Sequence[Distribution], weights: Any = None) -> None:
         if weights is not None:
             members = _beside(members, weights)
@@ -53,11 +57,13 @@ class Ensemble(Prediction):
                 )
             self.members: Distribution | tuple[Distribution, ...] = members
             first, count = members, members.batch_shape[0]
+            self.batch_shape = members.batch_shape[1:]
             self.dtype = first.dtype
         elif isinstance(members, (list, tuple)):
             self.members = tuple(members)
             count = len(members)
             first = self._check_list()
+            self.batch_shape = first.batch_shape
         else:
             raise ParameterError(
                 "members must be a distribution or a list of distributions, got "
@@ -66,6 +72,8 @@ class Ensemble(Prediction):
         if count == 0:
             raise ShapeError("an Ensemble needs at least one member, got none")
         self.member_count = count
+        self.event_shape = first.event_shape
+        self.reference = first.reference
         self._first = first
         self.weights = None if weights is None else self._normalised(weights)
 
@@ -113,22 +121,6 @@ class Ensemble(Prediction):
         require(total > 0, "the sum of the weights of Ensemble", "positive", total)
         return xp.astype(weights / total, self.reference.dtype)
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self._first.batch_shape[1:] if self._stacked else self._first.batch_shape
-
-    @property
-    def event_shape(self) -> tuple[int, ...]:
-        return self._first.event_shape
-
-    @property
-    def reference(self) -> Array:
-        return self._first.reference
-
-    @property
-    def _stacked(self) -> bool:
-        return isinstance(self.members, Distribution)
-
     def counting(self) -> Ensemble:
         """The members that count: those of weight zero change nothing.
 
@@ -162,6 +154,7 @@ class Ensemble(Prediction):
             first = members[0]
         part = copy.copy(self)
         part.members, part._first, part.member_count = members, first, len(kept)
+        part.reference = first.reference
         part.weights = xp.take(self.weights, index, axis=0)
         return part
 
@@ -241,10 +234,9 @@ class Ensemble(Prediction):
 
     def _describe(self) -> str:
         inner = self._first
-        if self._stacked:
+        if isinstance(self.members, Distribution):
             sizes = f"batch={self.batch_shape}{inner._sizes()}, event={self.event_shape}"
             return f"Ensemble of {self.member_count} × {type(inner).__name__}({sizes})"
-        assert isinstance(self.members, tuple)
         shown = [repr(m) for m in self.members]
         kinds = [f"{len(list(run))} × {text}" for text, run in groupby(shown)]
         return f"Ensemble of {' + '.join(kinds)}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
-from kuq.distributions.base import Parametric, checked_event_ndim, event_to_atom
+from kuq.distributions.base import Parametric, checked_event_ndim
+from kuq.distributions.laws import event_to_atom
 from kuq.distributions.student_t import StudentT
 
 

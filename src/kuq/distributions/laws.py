@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,15 +28,21 @@ class Law:
     drawn: bool = False
     method: str = "exact"
     tail: Array | None = None
+    #: The number of atoms.
+    count: int = field(init=False, repr=False)
+    #: Whether nothing has to be done before computing: NumPy's doubles, no weights.
+    is_plain: bool = field(init=False, repr=False)
 
-    @property
-    def count(self) -> int:
-        return self.atoms.lead[-1]
+    def __post_init__(self) -> None:
+        atoms = self.atoms
+        reference = atoms.reference
+        plain = type(reference) is np.ndarray and reference.dtype == np.float64
+        plain = plain and self.weights is None and isinstance(atoms, (Points, Normals))
+        vars(self).update(count=atoms.lead[-1], is_plain=plain)
 
     @property
     def dimension(self) -> int:
-        first = next(iter(self.atoms.extra))
-        return int(self.atoms.reference.shape[-1 - self.atoms.extra[first]])
+        return self.atoms.dimension
 
     def atom_weights(self) -> Array:
         """Weights that broadcast against (lead…, A) and sum to one."""
@@ -70,15 +76,13 @@ class Law:
 
     def reshape_lead(self, shape: tuple[int, ...]) -> Law:
         """Replace the axes before the atom axis."""
-        xp = namespace(self.atoms.reference)
-        atoms = self.atoms.map(lambda a, k: xp.reshape(a, (*shape, *a.shape[a.ndim - k - 1 :])))
-        weights = self.weights
+        atoms = self.atoms.map(lambda a, k: a.reshape((*shape, *a.shape[a.ndim - k - 1 :])))
+        weights, tail = self.weights, self.tail
         if weights is not None:
-            weights = xp.reshape(weights, (*shape, weights.shape[-1]))
-        tail = self.tail
+            weights = weights.reshape((*shape, weights.shape[-1]))
         if tail is not None:
-            tail = xp.reshape(tail, (*shape, tail.shape[-1]))
-        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+            tail = tail.reshape((*shape, tail.shape[-1]))
+        return Law(atoms, weights, self.drawn, self.method, tail)
 
     def flatten_batch(self, members: bool) -> Law:
         """Lead axes (m, n): the member axis, or one of size one, and one batch axis."""
@@ -137,6 +141,26 @@ class Stack:
 
     groups: tuple[Law, ...]
     weights: Array | None = None
+    #: The first array, which tells library and dtype.
+    reference: Array = field(init=False, repr=False)
+    member_count: int = field(init=False, repr=False)
+    batch_count: int = field(init=False, repr=False)
+    #: Whether some member has moments up to an order only.
+    has_tails: bool = field(init=False, repr=False)
+    #: Whether nothing has to be done before computing.
+    is_plain: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        count, tails, plain = 0, False, True
+        for group in self.groups:
+            count += int(group.atoms.lead[0])
+            tails = tails or group.tail is not None
+            plain = plain and group.is_plain
+        known = {"member_count": count, "has_tails": tails, "is_plain": plain}
+        if self.groups:
+            first = self.groups[0].atoms
+            known |= {"reference": first.reference, "batch_count": int(first.lead[1])}
+        vars(self).update(known)
 
     @staticmethod
     def joined(laws: list[Law], weights: Array | None = None) -> Stack:
@@ -145,18 +169,6 @@ class Stack:
             return Stack(tuple(laws), weights)
         groups = [Law.joined(list(run)) for _, run in itertools.groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), weights)
-
-    @property
-    def reference(self) -> Array:
-        return self.groups[0].atoms.reference
-
-    @property
-    def member_count(self) -> int:
-        return sum(int(group.atoms.lead[0]) for group in self.groups)
-
-    @property
-    def batch_count(self) -> int:
-        return int(self.groups[0].atoms.lead[1])
 
     def member_weights(self) -> Array:
         if self.weights is not None:
@@ -237,7 +249,17 @@ class Stack:
 
     @property
     def method(self) -> str:
-        return worst_method(*(group.method for group in self.groups))
+        return worst_method(*[group.method for group in self.groups])
+
+
+def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:
+    """(batch…, event…, …) to (batch…, 1, d, …), or to (batch…, event…, 1, 1, …) if marginal."""
+    shape = tuple(x.shape)
+    stop = len(shape) - trailing
+    if marginal:
+        return x.reshape((*shape[:stop], 1, 1, *shape[stop:]))
+    start = stop - event_ndim
+    return x.reshape((*shape[:start], 1, math.prod(shape[start:stop]), *shape[stop:]))
 
 
 def draws_of(law: Law) -> Array:
@@ -259,7 +281,7 @@ def to_scalar_atoms(law: Law) -> Law:
     if isinstance(atoms, LowRanks):
         atoms = Normals(atoms.loc, safe_sqrt(atoms.variance()))
     if not isinstance(atoms, Products):
-        return dataclasses.replace(law, atoms=atoms)
+        return law if atoms is law.atoms else dataclasses.replace(law, atoms=atoms)
     xp = namespace(atoms.loc)
 
     def spread(a: Array) -> Array:  # (…, A, 1, K) -> (…, A·K, 1)

@@ -18,8 +18,8 @@ from kuq._array import (
     require_finite,
 )
 from kuq.distributions.atoms import Products
-from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
-from kuq.distributions.laws import Law
+from kuq.distributions.base import Distribution, checked_event_ndim
+from kuq.distributions.laws import Law, event_to_atom
 from kuq.distributions.log_densities import mixture_log_density, of_coordinates
 from kuq.distributions.strays import without_strays
 from kuq.errors import ShapeError

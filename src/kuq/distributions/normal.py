@@ -8,8 +8,8 @@ import numpy as np
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
 from kuq.distributions.atoms import Normals, Points
-from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
-from kuq.distributions.laws import Law
+from kuq.distributions.base import Distribution, checked_event_ndim
+from kuq.distributions.laws import Law, event_to_atom
 from kuq.distributions.log_densities import (
     mixture_log_density,
     of_coordinates,

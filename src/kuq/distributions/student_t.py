@@ -21,9 +21,9 @@ from kuq._array import (
 )
 from kuq._special import half_step
 from kuq.distributions.atoms import Products
-from kuq.distributions.base import Distribution, checked_event_ndim, event_to_atom
+from kuq.distributions.base import Distribution, checked_event_ndim
 from kuq.distributions.gamma_grid import TRACED_DF, node_count, scale_mixture
-from kuq.distributions.laws import Law
+from kuq.distributions.laws import Law, event_to_atom
 from kuq.distributions.log_densities import of_coordinates, student_log_density
 
 

@@ -18,16 +18,14 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     """Every term is ≥ 0 or cancels by a factor of three at most, however close the laws are."""
     xp = namespace(loc)
     gap = xp.abs(loc - loc2)
-    variance = 2 * scale * scale + 2 * scale2 * scale2
-    points = variance <= 0
+    points = (scale <= 0) & (scale2 <= 0)
     some_points = any_true(points) is not False
-    if some_points:
-        variance = xp.where(points, xp.ones_like(variance), variance)
-    r = xp.sqrt(variance)
+    first = xp.where(points, xp.ones_like(scale), scale) if some_points else scale
+    r = math.sqrt(2) * xp.hypot(first, scale2)
     # Beyond 40, erf is one and the exponential zero; keeps x² from overflowing.
     x = xp.clip(gap / r, max=40.0)
     difference = scale - scale2
-    spread = difference * difference / (r + (scale + scale2)) + r * xp.expm1(-x * x)
+    spread = difference * (difference / (r + (scale + scale2))) + r * xp.expm1(-x * x)
     value = spread * (1 / _ROOT_PI) + gap * erf(x)
     if not some_points:
         return value

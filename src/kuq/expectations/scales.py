@@ -97,7 +97,7 @@ def integrate(
     ``block`` nodes are evaluated at once.
     """
     xp = namespace(second_moment)
-    kernel = kernel.bare()
+    kernel = kernel.bare
     narrow = _narrow_rule(kernel)
     if narrow is not None:
         return _sum_over_rule(g, *narrow, second_moment, bandwidth)

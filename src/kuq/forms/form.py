@@ -16,6 +16,7 @@ from kuq.distributions.atoms import Atoms, Points
 from kuq.distributions.laws import Law, Stack
 from kuq.kernels.base import Kernel, ScaleMixture, Score
 from kuq.kernels.energy import Energy
+from kuq.tiles import fitting_elements
 
 #: Draws of a member whose pairs cost more than a form of their own.
 _MANY_DRAWS = 16
@@ -58,18 +59,15 @@ class Problem:
             reading = Reading.COMPILED if compiled else Reading.NUMPY
         else:
             reading = Reading.TRACED if is_traced(reference) else Reading.EAGER
-        groups = tuple(
-            Group(
-                type(law.atoms),
-                law.atoms.lead[0],
-                law.count,
-                law.atoms.inner,
-                law.weights is not None,
-            )
-            for law in stack.groups
+        groups = []
+        for law in stack.groups:
+            atoms, weighted = law.atoms, law.weights is not None
+            groups.append(Group(type(atoms), atoms.lead[0], law.count, atoms.inner, weighted))
+        double = reading in (Reading.COMPILED, Reading.NUMPY) or (
+            widen(reference[:0]).dtype.itemsize == 8
         )
-        double = widen(reference[:0]).dtype.itemsize == 8
-        return Problem(score.bare(), groups, stack.groups[0].dimension, reading, double)
+        dimension = stack.groups[0].atoms.dimension
+        return Problem(score.bare, tuple(groups), dimension, reading, double)
 
     @property
     def members(self) -> int:
@@ -129,13 +127,17 @@ class Measure:
     #: numbers that a temporary may have
     budget: int
     compiled: bool = False
-    #: numbers that any temporary may have, if memory alone sets a limit
-    most: int = 2**62
+    #: bytes that all of it may take
+    memory: float = math.inf
 
     @property
     def kernel(self) -> Kernel:
         assert isinstance(self.score, Kernel)
         return self.score
+
+    def most(self, like: Array) -> int:
+        """Numbers that any temporary may have, if memory alone sets a limit."""
+        return fitting_elements(self.memory, like)
 
     def at(self, part: slice | Array) -> Measure:
         """The same for a part of the batch."""

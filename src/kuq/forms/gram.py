@@ -237,7 +237,7 @@ def _blocks(measure: Measure, x: Draws, y: Draws, columns: int = 1) -> Blocks:
     a, b = x.shape[-2], y.shape[-2]
     # A table as large as the draws, or as the coordinates of one product, is no burden.
     room = max(measure.budget, max(a, b) * min(x.shape[-1], COORDINATES))
-    room = max(1, min(room, measure.most) // max(1, lead))
+    room = max(1, min(room, measure.most(x.like)) // max(1, lead))
     threads = _threads(x, y)
     if a * max(b, columns) <= room and threads == 1:
         return [(slice(0, a), slice(0, b))]
@@ -316,7 +316,7 @@ class Table(NamedTuple):
         rows = lead * max(len(range(*self.rows.indices(self.x.shape[-2]))), 1)
         columns = lead * max(len(range(*self.columns.indices(self.y.shape[-2]))), 1)
         each = max(rows, columns)
-        step = max(1, min(max(COORDINATES, self.measure.budget // each), self.measure.most // each))
+        step = max(1, min(max(COORDINATES, self.measure.budget // each), self.measure.most(self.x.like) // each))
         totals: list[Array | float] = [0.0] * (3 if with_norms else 1)
         for start in range(0, d, step):
             some = slice(start, min(start + step, d))
@@ -338,7 +338,7 @@ class Table(NamedTuple):
         """The same for draws that fill the cache: one batch entry at a time."""
         n, count, d = self.x.shape
         assert self.x.entry is not None
-        step = max(1, min(COORDINATES, self.measure.most // count))
+        step = max(1, min(COORDINATES, self.measure.most(self.x.like) // count))
         products = []
         for k in range(n):
             total = 0.0

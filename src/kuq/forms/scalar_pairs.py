@@ -11,6 +11,7 @@ so that every pair is looked at once. For single atoms nothing is subtracted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import numpy as np
@@ -58,7 +59,8 @@ class ScalarPairs(Form, Expecting, Crossing):
         return several or isinstance(problem.score, Laplace)
 
     def any_units(self, problem: Problem) -> bool:
-        return problem.reading is Reading.COMPILED
+        compiled = problem.reading is Reading.COMPILED
+        return compiled or (problem.absolute and problem.reading is Reading.NUMPY)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         atoms = flattened(stack)
@@ -155,30 +157,31 @@ class ScalarAtoms(NamedTuple):
 
 
 def flattened(stack: Stack) -> ScalarAtoms:
-    xp = namespace(stack.reference)
     laws = [to_scalar_atoms(law) for law in stack.groups]
-    single = all(law.count == 1 for law in laws)
-    rows = [_rows(law, single) for law in laws]
-    loc, scale, weights = zip(*rows, strict=True)
-    owners = np.concatenate(
-        [
-            start + np.repeat(np.arange(law.atoms.lead[0]), law.count)
-            for start, law in Stack(tuple(laws)).offsets()
-        ]
+    single = max(law.count for law in laws) == 1
+    owners, start = [], 0
+    for law in laws:
+        stop = start + law.atoms.lead[0]
+        owners.append(np.repeat(np.arange(start, stop), law.count))
+        start = stop
+    columns = list(zip(*(_rows(law, single) for law in laws), strict=True))
+    joined = [_joined(column) for column in columns[: 2 if single else 3]]
+    weights = None if single else joined[2]
+    return ScalarAtoms(
+        joined[0], joined[1], weights, np.concatenate(owners), stack.member_weights()
     )
-    joined = [part[0] if len(part) == 1 else xp.concat(list(part), axis=0) for part in (loc, scale)]
-    share = None
-    if not single:
-        share = weights[0] if len(weights) == 1 else xp.concat(list(weights), axis=0)
-    return ScalarAtoms(joined[0], joined[1], share, owners, stack.member_weights())
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(list(parts), axis=0)
 
 
 def _rows(law: Law, single: bool) -> tuple[Array, Array, Array | None]:
-    """Arrays (m, n, A, 1) of a group as (m·A, n)."""
-    xp = namespace(law.atoms.reference)
+    """Arrays (m, n, A) of a group as (m·A, n)."""
     loc, scale = _loc_and_scale(law)
     if single:
         return loc[..., 0], scale[..., 0], None
+    xp = namespace(loc)
 
     def row(a: Array) -> Array:
         m, n, count = a.shape
@@ -214,19 +217,18 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     total, size = xp.zeros_like(alone[0, :]), xp.zeros_like(alone[0, :])
     rows, columns = np.triu_indices(count, 1)
     for part in pieces(len(rows), max(1, n), measure.budget, atoms.loc):
-        i, j = rows[part], columns[part]
-        values, magnitude = _divergence(measure, atoms, i, j)
-        share = 2 * _taken(shares, i) * _taken(shares, j)
+        i, j = (index_array(k[part], atoms.loc) for k in (rows, columns))
+        first, second = ([xp.take(a, k, axis=0) for a in (atoms.loc, atoms.scale)] for k in (i, j))
+        values, magnitude = _between(measure, *first, *second, 0)
+        share = 2 * xp.take(shares, i, axis=0) * xp.take(shares, j, axis=0)
         total = total + xp.sum(share * values, axis=0)
-        between = from_numpy((atoms.owners[i] != atoms.owners[j]) * 1.0, total)
-        size = size + xp.sum(between[:, None] * share * magnitude, axis=0)
-        if inner is not None:
-            assert atoms.weights is not None
-            same = np.flatnonzero(atoms.owners[i] == atoms.owners[j])
-            if len(same):
-                owner = np.eye(members)[:, atoms.owners[i[same]]]
-                inside = _taken(atoms.weights, i[same]) * _taken(atoms.weights, j[same])
-                inner = inner + from_numpy(owner, total) @ (inside * _taken(values, same))
+        if inner is None:
+            size = size + xp.sum(share * magnitude, axis=0)
+            continue
+        same = atoms.owners[rows[part]] == atoms.owners[columns[part]]
+        size = size + xp.sum(from_numpy(~same * 1.0, total)[:, None] * share * magnitude, axis=0)
+        if same.any():
+            inner = inner + _inside(atoms, rows[part][same], columns[part][same], xp.take(values, index_array(np.flatnonzero(same), total), axis=0))
     if inner is not None:
         entropies = entropies + inner
         total = total - 2 * xp.sum(w * inner, axis=0)
@@ -235,8 +237,13 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     return Statistics(entropies, total, lost)
 
 
-def _taken(values: Array, index: np.ndarray) -> Array:
-    return namespace(values).take(values, index_array(index, values), axis=0)
+def _inside(atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray, values: Array) -> Array:
+    """Σ v_i v_j D_ij over pairs of atoms of the same member, (M, n)."""
+    assert atoms.weights is not None
+    xp = namespace(values)
+    v, w = (xp.take(atoms.weights, index_array(k, values), axis=0) for k in (i, j))
+    owner = np.eye(int(atoms.owners[-1]) + 1)[:, atoms.owners[i]]
+    return from_numpy(owner, values) @ (v * w * values)
 
 
 def _entropy(measure: Measure, scale: Array) -> Array:
@@ -246,13 +253,6 @@ def _entropy(measure: Measure, scale: Array) -> Array:
     if isinstance(kernel, Gaussian):
         return scalar.gaussian_entropy(scale, measure.width(0))
     return scalar.laplace_entropy(scale, measure.width(0))
-
-
-def _divergence(
-    measure: Measure, atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray
-) -> tuple[Array, Array]:
-    x, s, y, t = (_taken(a, k) for k in (i, j) for a in (atoms.loc, atoms.scale))
-    return _between(measure, x, s, y, t, 0)
 
 
 def _between(

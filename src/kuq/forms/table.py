@@ -6,14 +6,16 @@ Those after it are for entries in which it loses digits.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
+from kuq.distributions.laws import worst_method
 from kuq.errors import NoClosedFormError
 from kuq.forms.clipped import Clipped
 from kuq.forms.distances import Distances
 from kuq.forms.distribution_functions import DistributionFunctions
 from kuq.forms.exponential_draws import ExponentialDraws
-from kuq.forms.form import Form, Problem
+from kuq.forms.form import Crossing, Form, Problem
 from kuq.forms.fourier import Fourier
 from kuq.forms.gram import Gram
 from kuq.forms.matched_draws import MatchedDraws
@@ -54,13 +56,33 @@ _NAMES: dict[type, str] = {
 }
 
 
-@functools.lru_cache(maxsize=4096)
-def plan(problem: Problem) -> tuple[Form, ...]:
-    """The form for a problem, and those for entries in which it loses digits, best first.
+class Plan(NamedTuple):
+    """How a problem is solved."""
 
-    A difference is not mended by another difference. Plans are remembered, so that a loop plans
-    once.
-    """
+    #: the form, and those for entries in which it loses digits, best first
+    forms: tuple[Form, ...]
+    #: numbers that one batch entry touches at once
+    scratch: int
+    method: str
+    #: draws and other members apart, if draws would be compared pair by pair because of the others
+    apart: tuple[Problem, Problem] | None = None
+
+
+@functools.lru_cache(maxsize=4096)
+def plan(problem: Problem) -> Plan:
+    """The first form that applies. Plans are remembered, so that a loop plans once."""
+    forms = _applicable(problem)
+    if not (problem.draws_beside_others and isinstance(forms[0], Crossing)):
+        method = "exact" if problem.only(Points) else forms[0].method
+        return Plan(forms, forms[0].scratch(problem), method)
+    apart = problem.of_groups(draws=True), problem.of_groups(draws=False)
+    plans = [plan(part) for part in apart]
+    method = worst_method(*(each.method for each in plans))
+    return Plan(forms, max(each.scratch for each in plans), method, apart)
+
+
+def _applicable(problem: Problem) -> tuple[Form, ...]:
+    """A difference is not mended by another difference."""
     found: list[Form] = []
     for form in FORMS:
         mends = not found or not (found[-1].cancels(problem) and form.cancels(problem))

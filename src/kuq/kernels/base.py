@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -37,28 +38,57 @@ class Score(ABC):
     def units(self) -> str:
         """The unit of entropy, divergence and score in terms of the target's unit."""
 
-    @final
-    def bare(self) -> Self:
-        """The score without bandwidth and weights: what tables and plans may be kept for."""
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays that the score brings along."""
+        return ()
+
+    @functools.cached_property
+    def bare(self) -> Score:
+        """The score without bandwidth and weights: what tables and plans may be kept for.
+
+        Equal ones are the same object, so that looking a plan up compares nothing.
+        """
         bare = copy.copy(self)
         for name in ("bandwidth", "weights"):
             vars(bare).pop(name, None)
-        return bare
+        if len(_BARE) > _MOST_BARE:
+            _BARE.clear()
+        return _BARE.setdefault(bare, bare)
+
+    @final
+    def changed(self, **values: Any) -> Self:
+        """The same score with other values, which are not checked."""
+        new = copy.copy(self)
+        vars(new).update(values)
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings; what is remembered beside them is not copied."""
+        return {name: value for name, value in vars(self).items() if name not in _REMEMBERED}
 
     def __repr__(self) -> str:
-        shown = [
-            f"{n}={_show(v)}" for n, v in vars(self).items() if v is not None or n != "weights"
-        ]
+        settings = self.__getstate__().items()
+        shown = [f"{n}={_show(v)}" for n, v in settings if v is not None or n != "weights"]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        mine, theirs = vars(self), vars(other)
+        mine, theirs = self.__getstate__(), other.__getstate__()
         return mine.keys() == theirs.keys() and all(same_value(mine[k], theirs[k]) for k in mine)
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        found = vars(self).get("_hash")
+        if found is None:
+            found = vars(self)["_hash"] = hash(repr(self))
+        return found
+
+
+#: What a score remembers of itself, beside its settings.
+_REMEMBERED = ("_hash", "arrays", "bare", "degree", "is_open", "parts")
+_BARE: dict[Score, Score] = {}
+_MOST_BARE = 1024
 
 
 def _show(value: Any) -> str:
@@ -95,6 +125,23 @@ class Kernel(Score):
     def terms(self) -> Iterator[Term]:
         """The elementary kernels of which this one is a positive combination."""
         yield Term(1.0, (), self)
+
+    @functools.cached_property
+    def parts(self) -> tuple[Term, ...]:
+        """All terms, remembered."""
+        return tuple(self.terms())
+
+    @functools.cached_property
+    def arrays(self) -> tuple[Array, ...]:
+        owners = [owner for term in self.parts for owner in (term.kernel, *term.stages)]
+        names = ("bandwidth", "weights", "low", "high")
+        values = [getattr(owner, name, None) for owner in owners for name in names]
+        return tuple(value for value in values if is_array(value))
+
+    @functools.cached_property
+    def is_open(self) -> bool:
+        """Whether a bandwidth waits for a prediction that tells it."""
+        return any(isinstance(getattr(t.kernel, "bandwidth", None), str) for t in self.parts)
 
     def on(self, transform: Transform) -> Transformed:
         """The kernel k(v(x), v(y)): v focuses on tails or maps an outcome to features.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import final
@@ -35,7 +36,7 @@ class Energy(ScaleMixture):
         check_number(self, "beta", 0.0, 2.0)
         check_weights(self)
 
-    @property
+    @functools.cached_property
     def degree(self) -> float:
         return self.beta
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
@@ -97,7 +98,14 @@ def CRPS(reduce: str | None = "mean", weights: Array | None = None) -> Marginal:
     >>> float(kuq.entropy(kuq.Normal(0.0, 1.0), kuq.CRPS()))  # 1/√π
     0.5641895835477563
     """
+    if weights is None and (reduce is None or isinstance(reduce, str)):
+        return _crps(reduce)
     return Marginal(Energy(), reduce=reduce, weights=weights)
+
+
+@functools.lru_cache(maxsize=8)
+def _crps(reduce: str | None) -> Marginal:
+    return Marginal(Energy(), reduce=reduce)
 
 
 def reduce_event(values: Array, reduce: str | None, weights: Array | None, ndim: int) -> Array:

@@ -16,7 +16,7 @@ from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.transforms import Select
-from kuq.scores.options import Options, budget_of
+from kuq.scores.options import Options
 from kuq.tiles import pieces
 from kuq.views import evidential_view, finished, flat_bandwidth, no_route
 
@@ -40,7 +40,7 @@ def decompose(prediction: NormalInverseGamma, term: Term, options: Options) -> t
     xp = namespace(nu)
     flat = [xp.reshape(x, (math.prod(v.shape), x.shape[-1])) for x in (nu, alpha, beta)]
     bandwidth = flat_bandwidth(term.kernel, v.shape, v.marginal is not None, nu)
-    budget = budget_of(options, nu)
+    budget = options.budget(nu)
     if math.prod(v.shape) == 0:
         empty = finished(xp.reshape(nu, (-1,))[:0], v)
         return empty, empty

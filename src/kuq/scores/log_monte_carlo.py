@@ -12,7 +12,7 @@ from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError
 from kuq.scores.log_score import prediction_log_density
-from kuq.scores.options import Options, budget_of
+from kuq.scores.options import Options
 from kuq.tiles import pieces
 
 
@@ -37,7 +37,7 @@ def _mean_log_ratio(
     xp = namespace(draws)
     total = None
     cost = 8 * math.prod(draws.shape[1:])
-    for part in pieces(draws.shape[0], cost, budget_of(options, draws), draws):
+    for part in pieces(draws.shape[0], cost, options.budget(draws), draws):
         value = prediction_log_density(above, draws[part, ...])
         if any_true(xp.isinf(value)):
             raise ParameterError(

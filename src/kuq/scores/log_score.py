@@ -31,7 +31,7 @@ from kuq.distributions.strays import prepared
 from kuq.distributions.zero_variances import without_zeros
 from kuq.errors import NoClosedFormError
 from kuq.expectations import densities, relative_entropy
-from kuq.scores.options import Options, budget_of
+from kuq.scores.options import Options
 from kuq.tiles import member_pairs, pieces
 
 #: Breakpoints of the panel rule per component, times its points per panel.
@@ -79,7 +79,7 @@ class LogView:
         reference = self.stack.reference
         if self.stack.batch_count == 0:  # shapes come from one made-up entry
             return compute(*(stack.blank().widened() for stack in stacks))[..., :0]
-        tiles = pieces(self.stack.batch_count, cost, budget_of(options, reference), reference)
+        tiles = pieces(self.stack.batch_count, cost, options.budget(reference), reference)
         parts = [compute(*(prepared(stack.index(part)) for stack in stacks)) for part in tiles]
         return namespace(reference).concat(parts, axis=-1)
 
@@ -286,7 +286,7 @@ def dispersion(v: LogView, options: Options) -> Array:
     """Σ w_i w_j KL(P_j‖P_i), (n,)."""
     if all(isinstance(group.atoms, (Normals, Points)) for group in v.stack.groups):
         return v.over_tiles(options, v.stack.member_count, _dispersion_by_moments)
-    budget = budget_of(options, v.stack.reference)
+    budget = options.budget(v.stack.reference)
 
     def compute(stack: Stack) -> Array:
         xp = namespace(stack.reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -29,36 +30,45 @@ class Options:
     def checked(
         unbiased: bool | str, rtol: float, draws: int | None, seed: int | None, max_memory: float
     ) -> Options:
-        if not isinstance(unbiased, bool) and unbiased not in ("members", "samples"):
-            raise ParameterError(
-                f'unbiased must be True, False, "members" or "samples", got {unbiased!r}'
-            )
-        accuracy = as_real_number(rtol)
-        if accuracy is None or not 1e-13 <= accuracy <= 1e-2:
-            raise ParameterError(f"rtol must lie between 1e-13 and 1e-2, got {shown(rtol)}")
-        if draws is not None:
-            draws = whole_number(draws, "draws", 2, instead=" or None")
-            if draws > _MOST_DRAWS:
-                raise ParameterError(
-                    f"draws must be at most {_MOST_DRAWS}, as they are held in memory, got "
-                    f"{shown(draws)}"
-                )
-        seed = 0 if seed is None else whole_number(seed, "seed", 0, instead=" or None")
-        memory = as_real_number(max_memory)
-        if memory is None or not 0 < memory <= math.inf:
-            raise ParameterError(
-                f"max_memory must be a positive number of bytes, got {shown(max_memory)}"
-            )
-        return Options(
-            unbiased_members=unbiased in (True, "members"),
-            unbiased_samples=unbiased in (True, "samples"),
-            rtol=accuracy,
-            draws=draws,
-            seed=seed,
-            max_memory=memory,
+        try:
+            return _checked(unbiased, rtol, draws, seed, max_memory)
+        except TypeError:  # what cannot be looked up has to be checked
+            return _checked.__wrapped__(unbiased, rtol, draws, seed, max_memory)
+
+    def budget(self, like: Array) -> int:
+        """How many numbers a temporary may have in the dtype of an array."""
+        return budget_elements(self.max_memory, like)
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _checked(
+    unbiased: bool | str, rtol: float, draws: int | None, seed: int | None, max_memory: float
+) -> Options:
+    if not isinstance(unbiased, bool) and unbiased not in ("members", "samples"):
+        raise ParameterError(
+            f'unbiased must be True, False, "members" or "samples", got {unbiased!r}'
         )
-
-
-def budget_of(options: Options, like: Array) -> int:
-    """How many numbers a temporary may have in the dtype of an array."""
-    return budget_elements(options.max_memory, like)
+    accuracy = as_real_number(rtol)
+    if accuracy is None or not 1e-13 <= accuracy <= 1e-2:
+        raise ParameterError(f"rtol must lie between 1e-13 and 1e-2, got {shown(rtol)}")
+    if draws is not None:
+        draws = whole_number(draws, "draws", 2, instead=" or None")
+        if draws > _MOST_DRAWS:
+            raise ParameterError(
+                f"draws must be at most {_MOST_DRAWS}, as they are held in memory, got "
+                f"{shown(draws)}"
+            )
+    seed = 0 if seed is None else whole_number(seed, "seed", 0, instead=" or None")
+    memory = as_real_number(max_memory)
+    if memory is None or not 0 < memory <= math.inf:
+        raise ParameterError(
+            f"max_memory must be a positive number of bytes, got {shown(max_memory)}"
+        )
+    return Options(
+        unbiased_members=unbiased in (True, "members"),
+        unbiased_samples=unbiased in (True, "samples"),
+        rtol=accuracy,
+        draws=draws,
+        seed=seed,
+        max_memory=memory,
+    )
