@@ -206,13 +206,13 @@ def index_array(values: np.ndarray, like: Array) -> Array:
 
 
 def widen(array: Array) -> Array:
-    """float32 as float64, where that exists and costs little.
+    """float32 as float64, where that exists and costs little, in the machine's order of bytes.
 
     Differences of close members need more digits than float32 has. On an accelerator, and in jax
     without 64 bits, results of float32 input are those of float32 arithmetic.
     """
     if isinstance(array, np.ndarray):
-        return array if array.dtype != np.float32 else array.astype(np.float64)
+        return array if array.dtype == np.float64 else array.astype(np.float64)
     if "float32" not in str(array.dtype):
         return array
     xp = namespace(array)

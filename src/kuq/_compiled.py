@@ -43,12 +43,22 @@ class compiled(Switch, default=None):  # noqa: N801  (reads as a function: `kuq.
         super().__init__(enabled)
 
 
+class by_work_alone(Switch, default=False):  # noqa: N801  (reads as a function, like the above)
+    """Inside, the choice of compiled code does not depend on what the process did before.
+
+    For parts of a result that are computed in several processes, one of which may die: the same
+    parts have the same bits wherever they are computed.
+    """
+
+
 def wanted(work: float, array: Any) -> bool:
     """Whether compiled code is to do this much work on arrays like this one."""
     state = compiled.state()
-    if state is False or not isinstance(array, np.ndarray):
-        return False
-    return state is True or (_installed() and (is_loaded() or work >= WORTHWHILE))
+    if state is not None or not isinstance(array, np.ndarray):
+        return state is True and isinstance(array, np.ndarray)
+    if work >= WORTHWHILE:
+        return _installed()
+    return is_loaded() and not by_work_alone.state()
 
 
 def is_loaded() -> bool:

@@ -139,7 +139,9 @@ def _work(stack: Stack) -> int:
     atoms = 0
     for law in stack.groups:
         atoms += law.atoms.lead[0] * law.count * law.atoms.inner
-    return int(stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].atoms.dimension / 3))
+    return int(
+        stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].atoms.dimension / 3)
+    )
 
 
 def threads_for(work: int, reference: Array) -> int:
@@ -155,22 +157,20 @@ def _statistics(problem: Problem, measure: Measure, stack: Stack) -> Statistics:
     return _beside_draws(found.apart, measure, stack)
 
 
-def _beside_draws(
-    apart: tuple[Problem, Problem], measure: Measure, stack: Stack
-) -> Statistics:
+def _beside_draws(apart: tuple[Problem, Problem], measure: Measure, stack: Stack) -> Statistics:
     """Many draws and other members: each by forms of their own, and pairs between them."""
     xp = namespace(stack.reference)
-    parts, shares, places = zip(*(stack.subset(Points, draws) for draws in (True, False)))
-    of_draws, of_others = (
-        _statistics(own, measure, part) for own, part in zip(apart, parts, strict=True)
-    )
-    inside = shares[0] ** 2 * of_draws.dispersion + shares[1] ** 2 * of_others.dispersion
-    between = _between(measure, *parts, of_draws.entropies)
+    drawn, share, places = stack.subset(Points, True)
+    others, rest, other_places = stack.subset(Points, False)
+    of_draws = _statistics(apart[0], measure, drawn)
+    of_others = _statistics(apart[1], measure, others)
+    inside = share * share * of_draws.dispersion + rest * rest * of_others.dispersion
+    between = _between(measure, drawn, others, of_draws.entropies)
     # What was computed apart goes back to the places of the members.
     entropies = xp.concat([of_draws.entropies, of_others.entropies], axis=0)
-    order = np.argsort(places[0] + places[1])
+    order = np.argsort(places + other_places)
     entropies = xp.take(entropies, index_array(order, entropies), axis=0)
-    return Statistics(entropies, inside + 2 * shares[0] * shares[1] * between)
+    return Statistics(entropies, inside + 2 * share * rest * between)
 
 
 def _between(measure: Measure, drawn: Stack, others: Stack, entropies: Array) -> Array:

@@ -131,10 +131,10 @@ def _result(
     unbiased: bool | str,
     method: str,
 ) -> Uncertainty:
-    total = _sum(aleatoric, epistemic)
-    parts = [_as_array(value, prediction) for value in (total, aleatoric, epistemic)]
     return Uncertainty(
-        *parts,
+        total=_as_array(_sum(aleatoric, epistemic), prediction),
+        aleatoric=_as_array(aleatoric, prediction),
+        epistemic=_as_array(epistemic, prediction),
         score=score,
         estimator=estimator,
         unbiased=unbiased,

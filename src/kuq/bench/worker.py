@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from kuq._compiled import by_work_alone
 from kuq._digest import file_digest
 from kuq._replacing import Kind, write_text
 from kuq.bench.arrays import load_arrays, save_arrays
@@ -83,11 +84,12 @@ def run_cell(task: Task) -> CellResult:
     try:
         note("starts", 0.0)
         procedure = procedure_of(task.cell)
-        arrays, predictions, trained = _predictions(procedure, task, context)
-        note("evaluates", 0.0)
-        records = tuple(
-            _checked(r, task.cell) for r in procedure.evaluate(task.cell, arrays, context)
-        )
+        with by_work_alone(True):  # a run that goes on in other processes has the same bits
+            arrays, predictions, trained = _predictions(procedure, task, context)
+            note("evaluates", 0.0)
+            records = tuple(
+                _checked(r, task.cell) for r in procedure.evaluate(task.cell, arrays, context)
+            )
     except Exception:
         # A name of a file that is not UTF-8 has characters that no store takes.
         message = traceback.format_exc().encode(errors="backslashreplace").decode()

@@ -316,7 +316,13 @@ class Table(NamedTuple):
         rows = lead * max(len(range(*self.rows.indices(self.x.shape[-2]))), 1)
         columns = lead * max(len(range(*self.columns.indices(self.y.shape[-2]))), 1)
         each = max(rows, columns)
-        step = max(1, min(max(COORDINATES, self.measure.budget // each), self.measure.most(self.x.like) // each))
+        step = max(
+            1,
+            min(
+                max(COORDINATES, self.measure.budget // each),
+                self.measure.most(self.x.like) // each,
+            ),
+        )
         totals: list[Array | float] = [0.0] * (3 if with_norms else 1)
         for start in range(0, d, step):
             some = slice(start, min(start + step, d))

@@ -218,8 +218,8 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     rows, columns = np.triu_indices(count, 1)
     for part in pieces(len(rows), max(1, n), measure.budget, atoms.loc):
         i, j = (index_array(k[part], atoms.loc) for k in (rows, columns))
-        first, second = ([xp.take(a, k, axis=0) for a in (atoms.loc, atoms.scale)] for k in (i, j))
-        values, magnitude = _between(measure, *first, *second, 0)
+        x, s, y, t = (xp.take(a, k, axis=0) for k in (i, j) for a in (atoms.loc, atoms.scale))
+        values, magnitude = _between(measure, x, s, y, t, 0)
         share = 2 * xp.take(shares, i, axis=0) * xp.take(shares, j, axis=0)
         total = total + xp.sum(share * values, axis=0)
         if inner is None:
@@ -228,7 +228,12 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
         same = atoms.owners[rows[part]] == atoms.owners[columns[part]]
         size = size + xp.sum(from_numpy(~same * 1.0, total)[:, None] * share * magnitude, axis=0)
         if same.any():
-            inner = inner + _inside(atoms, rows[part][same], columns[part][same], xp.take(values, index_array(np.flatnonzero(same), total), axis=0))
+            inner = inner + _inside(
+                atoms,
+                rows[part][same],
+                columns[part][same],
+                xp.take(values, index_array(np.flatnonzero(same), total), axis=0),
+            )
     if inner is not None:
         entropies = entropies + inner
         total = total - 2 * xp.sum(w * inner, axis=0)

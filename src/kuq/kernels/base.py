@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, cast, final
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Score(ABC):
         return ()
 
     @functools.cached_property
-    def bare(self) -> Score:
+    def bare(self) -> Self:
         """The score without bandwidth and weights: what tables and plans may be kept for.
 
         Equal ones are the same object, so that looking a plan up compares nothing.
@@ -54,7 +54,7 @@ class Score(ABC):
             vars(bare).pop(name, None)
         if len(_BARE) > _MOST_BARE:
             _BARE.clear()
-        return _BARE.setdefault(bare, bare)
+        return cast(Self, _BARE.setdefault(bare, bare))
 
     @final
     def changed(self, **values: Any) -> Self:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 import kuq
+from kuq._compiled import by_work_alone
 from kuq._switch import Settings, settings, under
 from kuq.xarray.chunks import whole_predictions
 from kuq.xarray.layout import SAMPLES, Layout, Numbers
@@ -102,7 +103,8 @@ def applied(
             "event": None if outcome is None else core[-1],
             "measure": measure,
             "dtype": dtype,
-            "states": settings(),  # Dask runs blocks later, and in threads of its own
+            # Dask runs blocks later, in threads of its own, or in several processes.
+            "states": {**settings(), by_work_alone: True},
         },
     )
     results = list(found) if isinstance(found, tuple) else [found]
