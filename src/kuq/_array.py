@@ -327,8 +327,9 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
     constants, those follow; integers become the default float; half precision is computed in
     float32. Returns the arrays by name and the dtype for results.
     """
-    if all(type(value) is np.ndarray and value.dtype == np.float64 for value in values.values()):
-        return values, _DOUBLE  # the usual case
+    usual = _common_dtype(values)
+    if usual is not None:
+        return values, usual
     taken = {name: _take(name, value) for name, value in values.items()}
     for name, value in taken.items():
         if not _is_list(values[name]) and follows(value, taken.values()):
@@ -365,6 +366,28 @@ def adopt(**values: Any) -> tuple[dict[str, Array], Any]:
         else:
             out[name] = xp.asarray(value, dtype=work)
     return out, dtype
+
+
+def _common_dtype(values: dict[str, Any]) -> Any:
+    """The dtype of arrays that can stay as they are, which is the usual case; else None."""
+    first, *others = values.values()
+    kind = type(first)
+    if kind is np.ndarray:
+        if first.dtype != np.float64:
+            return None
+    elif (
+        kind not in _LIBRARIES
+        or _LIBRARIES[kind] != "torch"
+        or "float" not in str(first.dtype)
+        or first.dtype.itemsize < 4
+    ):
+        return None
+    for other in others:
+        if type(other) is not kind or other.dtype != first.dtype:
+            return None
+        if kind is not np.ndarray and other.device != first.device:
+            return None
+    return _DOUBLE if kind is np.ndarray else first.dtype
 
 
 def to_jax(array: np.ndarray) -> Array:
@@ -428,7 +451,7 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
 
 def require(condition: Array, name: str, expected: str, values: Array, remedy: str = "") -> None:
     """Raise ParameterError with the first offending value unless the condition holds everywhere."""
-    if _is_unknown(condition) or _is_unknown(values) or not validating():
+    if not validating() or _is_unknown(condition):
         return
     if bool(condition.all()):
         return
@@ -452,10 +475,12 @@ def all_finite(array: Array) -> bool:
 
 def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if _is_unknown(array) or not validating():
-            continue
-        if is_traced(array):  # values that are known, in the middle of a trace
-            array = np.asarray(array)
+        if not validating():
+            return
+        if is_traced(array):
+            if _is_unknown(array):
+                continue
+            array = np.asarray(array)  # values that are known, in the middle of a trace
         if not all_finite(array):
             require(
                 namespace(array).isfinite(array),

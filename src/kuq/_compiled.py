@@ -21,6 +21,11 @@ from kuq.errors import ParameterError
 
 #: Evaluations of a kernel between two laws from which on compiled code is worth its start.
 WORTHWHILE = 200_000
+#: The same for many small calls, which pay back more slowly: about a thousand of them.
+_MANY = 10 * WORTHWHILE
+#: What the smallest call counts.
+_LEAST = 2_000
+_BY_WORK = "by work alone"
 
 
 class compiled(Switch, default=None):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
@@ -35,30 +40,44 @@ class compiled(Switch, default=None):  # noqa: N801  (reads as a function: `kuq.
     ...     u = kuq.decompose(kuq.Ensemble(kuq.Normal([0.0, 1.0], [1.0, 1.0])), kuq.CRPS())
     """
 
-    def __init__(self, enabled: bool | None) -> None:
-        if enabled is not None and not isinstance(enabled, bool):
+    def __init__(self, enabled: bool | str | None) -> None:
+        if enabled not in (None, _BY_WORK) and not isinstance(enabled, bool):
             raise ParameterError(f"compiled takes True, False or None, got {enabled!r}")
-        if enabled and not _installed():
+        if enabled is True and not _installed():
             raise ParameterError('compiled code needs numba; install it with "kuq[fast]"')
         super().__init__(enabled)
 
 
-class by_work_alone(Switch, default=False):  # noqa: N801  (reads as a function, like the above)
+def by_work_alone() -> compiled:
     """Inside, the choice of compiled code does not depend on what the process did before.
 
     For parts of a result that are computed in several processes, one of which may die: the same
     parts have the same bits wherever they are computed.
     """
+    state = compiled.state()
+    return compiled(_BY_WORK if state is None else state)
 
 
 def wanted(work: float, array: Any) -> bool:
     """Whether compiled code is to do this much work on arrays like this one."""
-    state = compiled.state()
-    if state is not None or not isinstance(array, np.ndarray):
-        return state is True and isinstance(array, np.ndarray)
-    if work >= WORTHWHILE:
-        return _installed()
-    return is_loaded() and not by_work_alone.state()
+    state = compiled._blocks.get()[-1].state  # compiled.state() without a call, in every call
+    if not isinstance(array, np.ndarray) or state is False or not _installed():
+        return False
+    if state is True or work >= WORTHWHILE:
+        return True
+    if state == _BY_WORK or is_loaded():
+        return state is None
+    _small.work += max(work, _LEAST)
+    return _small.work >= _MANY
+
+
+class _Small:
+    """The small work that was done without compiled code: in a long loop it is large."""
+
+    work = 0.0
+
+
+_small = _Small()
 
 
 def is_loaded() -> bool:

@@ -26,7 +26,7 @@ from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import Points, Products
 from kuq.distributions.laws import Law, Stack, draws_of
 from kuq.distributions.strays import prepared
-from kuq.expectations import heavy_tails, moments
+from kuq.expectations import heavy_tails
 from kuq.forms.form import Crossing, Expecting, Form, Measure, Problem, Statistics
 from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
@@ -265,7 +265,7 @@ def _unit(stacks: list[Stack]) -> Array:
     laws = [law for stack in stacks for law in stack.groups]
     xp = namespace(stacks[0].reference)
     if _are_usual_draws(laws):
-        return xp.ones_like(moments.pivot_of(stacks[0])[..., 0])
+        return xp.ones_like(stacks[0].pivot()[..., 0])
     size = size_of(stacks)
     unit = power_of_two(size)
     mixed = any(isinstance(law.atoms, Products) for law in laws)
@@ -298,7 +298,7 @@ def _are_usual_draws(laws: list[Law]) -> bool:
 def size_of(stacks: list[Stack]) -> Array:
     """The largest size of anything in units of the outcome, (n,)."""
     xp = namespace(stacks[0].reference)
-    pivot = moments.pivot_of(stacks[0])
+    pivot = stacks[0].pivot()
     size = xp.zeros_like(pivot[..., 0])
     for stack in stacks:
         for group in stack.groups:

@@ -24,7 +24,7 @@ TILE_ELEMENTS = 2**19
 #: Temporaries of one evaluation that are alive at the same time.
 TEMPORARIES = 16
 #: So much memory is enough for every thread.
-_AMPLE = MOST_WORKERS * TEMPORARIES * 8 * NUMPY_CACHE_ELEMENTS
+AMPLE = MOST_WORKERS * TEMPORARIES * 8 * NUMPY_CACHE_ELEMENTS
 
 
 def budget_elements(max_memory: float, like: Array) -> int:
@@ -33,7 +33,7 @@ def budget_elements(max_memory: float, like: Array) -> int:
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
     if getattr(like, "requires_grad", False):
         most = RECORDED_ELEMENTS
-    if max_memory >= _AMPLE:
+    if max_memory >= AMPLE:
         return most
     return max(1, min(most, fitting_elements(max_memory, like)))
 

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -43,24 +43,27 @@ Result = TypeVar("Result")
 
 
 def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The same, with one thread in linear algebra: threads are ours, over pieces of the work."""
+    """The same through the door, with one thread in linear algebra: threads are ours."""
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        like = None
+        large, like = False, None
         for given in (*args, *kwargs.values()):
             if isinstance(given, Prediction):
-                array = given.reference
-                if math.prod(array.shape) >= _SMALLEST_FOR_THREADS:
-                    like = array
-                    break
-        if like is None or is_traced(like):
-            return function(*args, **kwargs)
+                like = given.reference
+                large = large or math.prod(like.shape) >= _SMALLEST_FOR_THREADS
         if isinstance(like, np.ndarray):
+            if not large:
+                return function(*args, **kwargs)
             with one_thread_each():
                 return function(*args, **kwargs)
+        if like is None or is_traced(like):
+            return function(*args, **kwargs)
+        seen = door.seen(args, kwargs)
+        if seen is not None:
+            return cast(Result, door.left_result(call(*seen[0], **seen[1]), like))
         torch = torch_of(like)
-        with nullcontext() if torch is None else one_torch_thread(torch):
+        with one_torch_thread(torch) if large and torch is not None else nullcontext():
             return function(*args, **kwargs)
 
     return call
@@ -110,7 +113,8 @@ def decompose(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
             " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
         )
-    prediction = prediction.beside(score.arrays)
+    if score.arrays:
+        prediction = prediction.beside(score.arrays)
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
     if isinstance(score, LogScore):

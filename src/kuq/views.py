@@ -413,7 +413,7 @@ def _pair_distances(stacks: list[Stack]) -> Array:
         stacks = [divided(stack, unit) for stack in stacks]
     else:
         unit = xp.ones_like(unit)
-    pivot = moments.pivot_of(stacks[0])
+    pivot = stacks[0].pivot()
     means = [xp.concat([moments.centred_mean(g, pivot) for g in s.groups]) for s in stacks]
     spread = [xp.concat([moments.total_variance(g) for g in s.groups]) for s in stacks]
     first, last = means[0], means[-1]

@@ -84,7 +84,7 @@ def run_cell(task: Task) -> CellResult:
     try:
         note("starts", 0.0)
         procedure = procedure_of(task.cell)
-        with by_work_alone(True):  # a run that goes on in other processes has the same bits
+        with by_work_alone():  # a run that goes on in other processes has the same bits
             arrays, predictions, trained = _predictions(procedure, task, context)
             note("evaluates", 0.0)
             records = tuple(

@@ -47,6 +47,10 @@ class Prediction(ABC):
         """The variance of every coordinate, of shape batch + event; inf where there is none."""
 
     @abstractmethod
+    def mapped(self, change: Callable[[Array], Array]) -> Self:
+        """The same kind of prediction with changed arrays; the dtype of results stays."""
+
+    @abstractmethod
     def in_jax(self) -> Self:
         """The same prediction, made of NumPy arrays, in arrays of JAX."""
 
@@ -88,9 +92,13 @@ class Parametric(Prediction):
         stop = len(shape) - self.axes_after_event
         return tuple(shape[stop - self.event_ndim : stop])
 
+    def arrays(self) -> list[Array]:
+        found = [getattr(self, name) for name in self.parameters]
+        return [array for array in found if array is not None]
+
     def mapped(self, change: Callable[[Array], Array]) -> Self:
-        """The same kind of prediction with changed arrays."""
-        part = copy.copy(self)
+        part = object.__new__(type(self))
+        vars(part).update(vars(self))
         for name in self.parameters:
             array = getattr(self, name)
             setattr(part, name, None if array is None else change(array))

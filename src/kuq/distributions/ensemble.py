@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, final
 
@@ -76,6 +76,18 @@ class Ensemble(Prediction):
         self.reference = first.reference
         self._first = first
         self.weights = None if weights is None else self._normalised(weights)
+
+    def mapped(self, change: Callable[[Array], Array]) -> Ensemble:
+        changed = object.__new__(Ensemble)
+        vars(changed).update(vars(self))
+        if isinstance(self.members, Distribution):
+            changed.members = changed._first = self.members.mapped(change)
+        else:
+            changed.members = tuple(member.mapped(change) for member in self.members)
+            changed._first = changed.members[0]
+        changed.reference = changed._first.reference
+        changed.weights = None if self.weights is None else change(self.weights)
+        return changed
 
     def in_jax(self) -> Ensemble:
         return Ensemble(_in_jax(self.members), self.weights)

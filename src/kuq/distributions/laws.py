@@ -175,6 +175,10 @@ class Stack:
             return self.weights
         return constants([1.0 / self.member_count] * self.member_count, self.reference)
 
+    def pivot(self) -> Array:
+        """The mean of the first atom of the first member, (n, d)."""
+        return self.groups[0].atoms.mean()[0, :, 0, :]
+
     def concentration(self) -> Array | float:
         if self.weights is None:
             return 1.0 / self.member_count

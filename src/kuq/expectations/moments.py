@@ -76,11 +76,6 @@ def _shift(law: Law, pivot: Array) -> Array:
     return atoms.mean() - pivot[..., None, :]
 
 
-def pivot_of(stack: Stack) -> Array:
-    """The first atom of the first member, (n, d)."""
-    return stack.groups[0].atoms.mean()[0, :, 0, :]
-
-
 def dispersion(stack: Stack) -> Array:
     """Σ w_i w_j ‖mean_i − mean_j‖² = 2 Σ w ‖mean − mean̄‖², in two passes."""
     xp = namespace(stack.reference)

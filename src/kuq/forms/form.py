@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ class Group(NamedTuple):
 class Problem:
     """An elementary score and the shape of the members: what decides on the form."""
 
-    score: Score
+    score: Score = field(hash=False)  # equal ones are the same object
     groups: tuple[Group, ...]
     dimension: int
     reading: Reading

@@ -216,7 +216,10 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
         inner = xp.zeros_like(entropies)
     total, size = xp.zeros_like(alone[0, :]), xp.zeros_like(alone[0, :])
     rows, columns = np.triu_indices(count, 1)
-    for part in pieces(len(rows), max(1, n), measure.budget, atoms.loc):
+    blocks = [slice(0, len(rows))]
+    if len(rows) * n > measure.budget:
+        blocks = list(pieces(len(rows), n, measure.budget, atoms.loc))
+    for part in blocks:
         i, j = (index_array(k[part], atoms.loc) for k in (rows, columns))
         x, s, y, t = (xp.take(a, k, axis=0) for k in (i, j) for a in (atoms.loc, atoms.scale))
         values, magnitude = _between(measure, x, s, y, t, 0)

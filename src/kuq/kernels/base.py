@@ -49,12 +49,23 @@ class Score(ABC):
 
         Equal ones are the same object, so that looking a plan up compares nothing.
         """
-        bare = copy.copy(self)
-        for name in ("bandwidth", "weights"):
-            vars(bare).pop(name, None)
-        if len(_BARE) > _MOST_BARE:
-            _BARE.clear()
-        return cast(Self, _BARE.setdefault(bare, bare))
+        known = ("bandwidth", "weights", *_REMEMBERED)
+        settings = tuple([item for item in vars(self).items() if item[0] not in known])
+        try:
+            found = _BARE.get((type(self), settings))
+        except TypeError:  # arrays among the settings of somebody's kernel
+            return self._with_settings(settings)
+        if found is None:
+            found = self._with_settings(settings)
+            if len(_BARE) > _MOST_BARE:
+                _BARE.clear()
+            _BARE[type(self), settings] = found
+        return cast(Self, found)
+
+    def _with_settings(self, settings: tuple[tuple[str, Any], ...]) -> Self:
+        new = object.__new__(type(self))
+        vars(new).update(settings)
+        return new
 
     @final
     def changed(self, **values: Any) -> Self:
@@ -86,8 +97,8 @@ class Score(ABC):
 
 
 #: What a score remembers of itself, beside its settings.
-_REMEMBERED = ("_hash", "arrays", "bare", "degree", "is_open", "parts")
-_BARE: dict[Score, Score] = {}
+_REMEMBERED = ("_hash", "arrays", "bare", "degree", "is_open", "parts", "units")
+_BARE: dict[tuple[type, Any], Score] = {}
 _MOST_BARE = 1024
 
 

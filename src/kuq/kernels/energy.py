@@ -67,6 +67,6 @@ class Energy(ScaleMixture):
             convex=self.beta >= 1,
         )
 
-    @property
+    @functools.cached_property
     def units(self) -> str:
         return "target units" if self.beta == 1 else f"target units^{self.beta:g}"

@@ -74,7 +74,7 @@ class Marginal(Kernel):
             strictly_proper=False,
         )
 
-    @property
+    @functools.cached_property
     def units(self) -> str:
         return self.kernel.units
 

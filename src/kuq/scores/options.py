@@ -6,10 +6,12 @@ import functools
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from kuq._array import Array
 from kuq._numbers import as_real_number, shown, whole_number
 from kuq.errors import ParameterError
-from kuq.tiles import budget_elements
+from kuq.tiles import AMPLE, NUMPY_CACHE_ELEMENTS, budget_elements
 
 DEFAULT_MEMORY = 2**28
 _MOST_DRAWS = 2**31
@@ -37,6 +39,8 @@ class Options:
 
     def budget(self, like: Array) -> int:
         """How many numbers a temporary may have in the dtype of an array."""
+        if type(like) is np.ndarray and self.max_memory >= AMPLE:
+            return NUMPY_CACHE_ELEMENTS
         return budget_elements(self.max_memory, like)
 
 

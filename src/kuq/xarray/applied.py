@@ -88,6 +88,8 @@ def applied(
         arrays.append(whole_predictions(outcome, event))
         core.append(event)
     dtype = _result_dtype(arrays)
+    with by_work_alone():  # Dask runs blocks later, in threads of its own or in several processes
+        states = settings()
     found = xr.apply_ufunc(
         _computed,
         *arrays,
@@ -103,8 +105,7 @@ def applied(
             "event": None if outcome is None else core[-1],
             "measure": measure,
             "dtype": dtype,
-            # Dask runs blocks later, in threads of its own, or in several processes.
-            "states": {**settings(), by_work_alone: True},
+            "states": states,
         },
     )
     results = list(found) if isinstance(found, tuple) else [found]
