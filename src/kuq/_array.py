@@ -179,6 +179,8 @@ def same_value(a: Any, b: Any) -> bool:
 
 def constants(values: Sequence[float], like: Array) -> Array:
     """Python numbers as a vector of the library, dtype and device of another array."""
+    if isinstance(like, np.ndarray):
+        return np.asarray(values, dtype=like.dtype)
     xp = namespace(like)
     if is_torch(like):
         return xp.asarray(values, dtype=like.dtype, device=like.device)
@@ -187,6 +189,8 @@ def constants(values: Sequence[float], like: Array) -> Array:
 
 def from_numpy(values: np.ndarray, like: Array) -> Array:
     """NumPy numbers (quadrature nodes, standard variates) in the library of another array."""
+    if isinstance(like, np.ndarray):
+        return np.asarray(values, dtype=like.dtype)
     if is_torch(like):
         return namespace(like).asarray(values, dtype=like.dtype, device=like.device)
     return namespace(like).asarray(values, dtype=like.dtype)
@@ -200,6 +204,8 @@ def as_index(values: Array) -> Array:
 
 def index_array(values: np.ndarray, like: Array) -> Array:
     """NumPy indices in the library and on the device of another array."""
+    if isinstance(like, np.ndarray):
+        return values
     if is_torch(like):
         return namespace(like).asarray(values.astype(np.int64), device=like.device)
     return namespace(like).asarray(values.astype(np.int32))

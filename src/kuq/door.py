@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import Array, is_array, is_jax, is_torch, is_traced
+from kuq._array import Array, is_array, is_jax, is_torch, is_traced, library_of
 from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
@@ -26,17 +26,22 @@ def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict
     A law or a score of the user's own may be written for one library only.
     """
     changed: list[Any] = []
+    libraries = set()
     for value in (*args, *kwargs.values()):
         own = value
         if isinstance(value, Prediction):
+            libraries.add(library_of(value.reference))
             own = _seen_prediction(value)
         elif isinstance(value, Score):
             own = value if _is_neutral(value) else None
         elif is_array(value):
+            libraries.add(library_of(value))
             own = entered(value) if _is_readable(value) else None
         if own is None and value is not None:
             return None
         changed.append(own)
+    if len(libraries) > 1:  # which is refused behind it
+        return None
     return changed[: len(args)], dict(zip(kwargs, changed[len(args) :], strict=True))
 
 

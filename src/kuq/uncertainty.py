@@ -29,6 +29,7 @@ from kuq.distributions.normal import Point
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
+from kuq.kernels.names import as_score
 from kuq.result import Uncertainty
 from kuq.scores import log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
@@ -72,7 +73,7 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 @_alone
 def decompose(
     prediction: Prediction,
-    score: Score,
+    score: Score | str,
     *,
     estimator: str = "pairwise",
     unbiased: bool | str = True,
@@ -100,7 +101,7 @@ def decompose(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     if estimator not in _ESTIMATORS:
         raise ParameterError(f"estimator must be one of {_ESTIMATORS}, got {estimator!r}")
-    _check_score(score)
+    score = _known(score)
     if isinstance(prediction, Distribution):
         raise ParameterError(
             f"decompose needs a second-order prediction, got {prediction!r}; wrap the members "
@@ -150,7 +151,7 @@ def _result(
 @_alone
 def entropy(
     p: Prediction,
-    score: Score,
+    score: Score | str,
     *,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
@@ -165,7 +166,7 @@ def entropy(
     0.25
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
-    _check_score(score)
+    score = _known(score)
     p = first_order(p).beside(score.arrays)
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
@@ -179,7 +180,7 @@ def entropy(
 def divergence(
     p: Prediction,
     q: Prediction,
-    score: Score,
+    score: Score | str,
     *,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
@@ -194,7 +195,7 @@ def divergence(
     3.0
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
-    _check_score(score)
+    score = _known(score)
     p, q = _aligned(p, q, score)
     if isinstance(score, LogScore):
         value = log_decompose.divergence(p, q, options)
@@ -208,7 +209,7 @@ def divergence(
 def score(
     p: Prediction,
     y: Any,
-    score: Score,
+    score: Score | str,
     *,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
@@ -225,7 +226,7 @@ def score(
     0.2336949772551
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
-    _check_score(score)
+    score = _known(score)
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
@@ -242,7 +243,7 @@ def score(
 def expected_kernel(
     p: Prediction,
     q: Prediction,
-    kernel: Kernel,
+    kernel: Kernel | str,
     *,
     rtol: float = 1e-8,
     draws: int | None = None,
@@ -256,16 +257,17 @@ def expected_kernel(
     1.0
     """
     options = Options.checked(False, rtol, draws, seed, max_memory)
-    if not isinstance(kernel, Kernel):
+    known = as_score(kernel)
+    if not isinstance(known, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
-    p, q = _aligned(p, q, kernel)
-    return _cast(answers.expected_kernel(p, q, kernel, options), p, q)
+    p, q = _aligned(p, q, known)
+    return _cast(answers.expected_kernel(p, q, known, options), p, q)
 
 
 @_alone
 def member_divergences(
     prediction: Ensemble,
-    score: Score,
+    score: Score | str,
     *,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
@@ -280,7 +282,7 @@ def member_divergences(
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
-    _check_score(score)
+    score = _known(score)
     _check_ensemble(prediction, "member_divergences")
     prediction = prediction.beside(score.arrays)
     if isinstance(score, LogScore):
@@ -294,7 +296,7 @@ def member_divergences(
 @_alone
 def member_influence(
     prediction: Ensemble,
-    score: Score,
+    score: Score | str,
     *,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
@@ -312,7 +314,7 @@ def member_influence(
     [3.0, 3.0, -6.0]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
-    _check_score(score)
+    score = _known(score)
     _check_ensemble(prediction, "member_influence")
     prediction = prediction.beside(score.arrays)
     needed = 3 if options.unbiased_members else 2
@@ -354,10 +356,8 @@ def _sum(aleatoric: Array, epistemic: Array) -> Array:
     return xp.where(infinite, epistemic, aleatoric + finite)
 
 
-def _check_score(value: object) -> None:
-    if not isinstance(value, Score):
-        hint = " (an instance is needed: CRPS(), not CRPS)" if callable(value) else ""
-        raise ParameterError(f"score must be a kuq score such as CRPS(), got {value!r}{hint}")
+def _known(score: Score | str) -> Score:
+    return score if isinstance(score, Score) else as_score(score)
 
 
 def _check_ensemble(prediction: object, name: str) -> None:

@@ -1,7 +1,8 @@
-"""Scores by name, for the command line and for files: ``crps``, ``gaussian:0.5``."""
+"""Scores by name, wherever a score is expected: ``crps``, ``gaussian:0.5``."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _FORMS: dict[str, _Form] = {
     "crps": _Form(CRPS, example="crps"),
     "energy": _Form(Energy, most=1, example="energy or energy:1.5 (the power)"),
     "squared": _Form(SquaredError, example="squared"),
+    "variance": _Form(SquaredError, example="variance (the same as squared)"),
     "log": _Form(LogScore, example="log"),
     "gaussian": _Form(Gaussian, 1, True, "gaussian:0.5 or gaussian:median"),
     "laplace": _Form(Laplace, 1, True, "laplace:0.5 or laplace:median"),
@@ -41,6 +43,28 @@ _FORMS: dict[str, _Form] = {
     "matern": _Form(Matern, 2, True, "matern:0.5 or matern:median:2.5 (nu)"),
 }
 NAMES = tuple(_FORMS)
+
+
+def as_score(value: Score | str) -> Score:
+    """A score as it is, or the one of a name.
+
+    >>> from kuq.kernels.names import as_score
+    >>> as_score("gaussian:0.5")
+    Gaussian(bandwidth=0.5)
+    """
+    if isinstance(value, Score):
+        return value
+    if isinstance(value, str):
+        return _parsed(value)
+    hint = " (an instance is needed: CRPS(), not CRPS)" if callable(value) else ""
+    raise ParameterError(
+        f'score must be a kuq score such as CRPS(), or a name such as "crps", got {value!r}{hint}'
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> Score:
+    return parse_score(text)
 
 
 def parse_score(text: str) -> Score:
@@ -55,7 +79,7 @@ def parse_score(text: str) -> Score:
     name, *given = text.strip().lower().split(":")
     form = _FORMS.get(name)
     if form is None:
-        raise ParameterError(f"a score is one of {', '.join(NAMES)}; got {text!r}")
+        raise ParameterError(f"a score by name is one of {', '.join(NAMES)}; got {text!r}")
     if len(given) > form.most or (form.bandwidth and not given):
         raise ParameterError(f"the score {name!r} is written {form.example}; got {text!r}")
     values = [

@@ -74,7 +74,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         backbone: Any = "mlp",
         hidden_sizes: Sequence[int] = (50, 50),
         activation: str = "gelu",
-        loss: Score | None = None,
+        loss: Score | str | None = None,
         natural: bool = True,
         regulariser: float = 0.01,
         n_components: int = 10,
@@ -193,7 +193,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return second_order.pooled(parameters, head.event_ndim, self.n_samples, self.seed)
         return Ensemble(head.law(parameters))  # type: ignore[arg-type]
 
-    def predict_uncertainty(self, X: Any, score: Score, **options: Any) -> Uncertainty:
+    def predict_uncertainty(self, X: Any, score: Score | str, **options: Any) -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty of every row, as ``kuq.decompose``.
 
         >>> import kuq, numpy as np

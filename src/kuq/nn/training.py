@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from kuq._array import checks
-from kuq.errors import ParameterError
 from kuq.kernels.base import Score
+from kuq.kernels.names import as_score
 from kuq.nn.history import History
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import seeded
@@ -23,7 +23,7 @@ def fit(
     y: Any,
     validation: tuple[Any, Any] | None = None,
     *,
-    loss: Score | None = None,
+    loss: Score | str | None = None,
     member_targets: Any = None,
     training: Training | None = None,
 ) -> History:
@@ -42,9 +42,7 @@ def fit(
     training = Training() if training is None else training
     rows = Rows.checked(network, x, y, member_targets)
     held_out = None if validation is None else Rows.checked(network, *validation)
-    if loss is not None and not isinstance(loss, Score):
-        raise ParameterError(f"loss must be a kuq score such as kuq.CRPS(), got {loss!r}")
-    score = network.head.default_score(rows.shared_y) if loss is None else loss
+    score = network.head.default_score(rows.shared_y) if loss is None else as_score(loss)
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
     few = threads_for_steps(network, training.batch_size, training.n_samples)
     with own_stream, checks(False), few:

@@ -31,7 +31,7 @@ _STYLES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 
 def kernel_comparison(
     ensemble: Ensemble,
-    scores: Mapping[str, Score] | None = None,
+    scores: Mapping[str, Score | str] | None = None,
     *,
     factors: Any = None,
     ax: Axes | None = None,
@@ -76,7 +76,7 @@ def kernel_comparison(
     return tidy(ax)
 
 
-def _epistemic(ensemble: Ensemble, factor: float, score: Score) -> float:
+def _epistemic(ensemble: Ensemble, factor: float, score: Score | str) -> float:
     u = decompose(_shrunk(ensemble, factor), score, unbiased="members")
     return float(np.mean(values_of(u.epistemic)))
 

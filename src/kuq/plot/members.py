@@ -9,6 +9,7 @@ import numpy as np
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Score
+from kuq.kernels.names import as_score
 from kuq.plot.style import COLOUR_MAP, axes_or_new, values_of, with_unit
 from kuq.uncertainty import member_divergences
 
@@ -21,7 +22,7 @@ _MOST_NUMBERS = 12
 
 def divergence_matrix(
     members: Any,
-    score: Score | None = None,
+    score: Score | str | None = None,
     *,
     names: Any = None,
     ax: Axes | None = None,
@@ -38,7 +39,7 @@ def divergence_matrix(
     >>> [text.get_text() for text in ax.texts][2]
     '3'
     """
-    unit = "" if score is None else score.units
+    unit = "" if score is None else as_score(score).units
     if isinstance(members, Ensemble):
         if score is None:
             raise ParameterError("the divergences of an Ensemble need a score such as kuq.CRPS()")

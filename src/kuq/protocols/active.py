@@ -64,7 +64,7 @@ def active_learning(
     test_x: Any,
     test_y: Any,
     *,
-    score: Score | Acquisition | None,
+    score: Score | str | Acquisition | None,
     initial: float | int = 0.05,
     batch: float | int = 0.01,
     rounds: int = 20,
@@ -126,7 +126,7 @@ def _rounds(
     pool_y: Any,
     test_x: Any,
     test_y: Any,
-    score: Score | Acquisition | None,
+    score: Score | str | Acquisition | None,
     rounds: int,
     component: str,
     select: Selection,
@@ -213,12 +213,16 @@ def _test_error(
 
 
 def _uncertainty(
-    learner: Learner, pool_x: Any, rest: Indices, score: Score | Acquisition | None, component: str
+    learner: Learner,
+    pool_x: Any,
+    rest: Indices,
+    score: Score | str | Acquisition | None,
+    component: str,
 ) -> Vector | None:
     if score is None:
         return None
     x = pool_x[rest]
-    if isinstance(score, Score):
+    if isinstance(score, (Score, str)):
         values = decompose(learner.predict_distribution(x), score)[component]
     else:
         values = score(learner, x)

@@ -35,7 +35,7 @@ class Robustness:
 def robustness(
     base: Prediction,
     corrupted: Prediction,
-    scores: Sequence[Score],
+    scores: Sequence[Score | str],
     *,
     estimator: str = "pairwise",
     unbiased: bool | str = True,
@@ -55,7 +55,7 @@ def robustness(
     >>> r.aleatoric_mape, r.epistemic_mape
     (500.0, 50.0)
     """
-    if isinstance(scores, Score):
+    if isinstance(scores, (Score, str)):
         raise ParameterError(f"scores must be a list of scores, got {scores!r}; write [{scores!r}]")
     if (base.batch_shape, base.event_shape) != (corrupted.batch_shape, corrupted.event_shape):
         raise ShapeError(

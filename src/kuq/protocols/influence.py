@@ -32,7 +32,7 @@ class Influence:
     score: Score
 
 
-def influence_curves(base: Ensemble, contamination: Distribution, score: Score) -> Influence:
+def influence_curves(base: Ensemble, contamination: Distribution, score: Score | str) -> Influence:
     """The theoretical influence of one more member on pairwise AU and EU, as a curve.
 
     lim (M((1−ε)Q + ε δ_P₀) − M(Q)) / ε for Q the members as they are: H(P₀) − AU for AU, and

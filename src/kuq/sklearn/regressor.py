@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 import kuq
+from kuq.kernels.names import as_score
 from kuq.sklearn.fitted import FORESTS, members_of
 
 #: Memory in bytes for one part of the rows.
@@ -42,7 +43,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         self,
         estimator: Any = None,
         n_members: int | None = None,
-        score: kuq.Score | None = None,
+        score: kuq.Score | str | None = None,
         noise: str = "normal",
         random_state: Any = None,
     ) -> None:
@@ -60,7 +61,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         return self._r2
 
     @score.setter
-    def score(self, value: kuq.Score | None) -> None:
+    def score(self, value: kuq.Score | str | None) -> None:
         self.__dict__["score"] = value
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         X_train: Any,
         y_train: Any,
         *,
-        score: kuq.Score | None = None,
+        score: kuq.Score | str | None = None,
         noise: str = "normal",
     ) -> Self:
         """The same around an ensemble that is fitted already, with its training data."""
@@ -120,7 +121,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     def predict_uncertainty(
         self,
         X: Any,
-        score: kuq.Score | None = None,
+        score: kuq.Score | str | None = None,
         *,
         estimator: str = "pairwise",
         unbiased: bool | str = "members",
@@ -134,7 +135,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         while in truth they share training data. ``max_memory`` bounds memory in bytes.
         """
         X = self._checked(X)
-        score = score or self.__dict__["score"] or kuq.CRPS()
+        score = as_score(score or self.__dict__["score"] or kuq.CRPS())
         found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
         return found
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 import kuq
+from kuq.kernels.names import as_score
 
 
 @final
@@ -33,7 +34,7 @@ class DistributionScorer:
         return -float(np.mean(kuq.score(prediction, outcomes, self.rule, unbiased=False)))
 
 
-def scorer(rule: kuq.Score) -> DistributionScorer:
+def scorer(rule: kuq.Score | str) -> DistributionScorer:
     """A scorer for GridSearchCV and cross_val_score: minus the mean of a kuq score.
 
     So models are chosen by how good their distributions are, not only their means. Works on
@@ -47,6 +48,4 @@ def scorer(rule: kuq.Score) -> DistributionScorer:
     >>> bool(search.fit(X, X[:, 0] % 3).best_score_ < 0)
     True
     """
-    if not isinstance(rule, kuq.Score):
-        raise kuq.ParameterError(f"scorer needs a kuq score such as CRPS(), got {rule!r}")
-    return DistributionScorer(rule)
+    return DistributionScorer(as_score(rule))

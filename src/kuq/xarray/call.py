@@ -12,6 +12,7 @@ import xarray as xr
 
 import kuq
 from kuq.kernels.base import MarginalStage
+from kuq.kernels.names import as_score
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.xarray.applied import Operand
 from kuq.xarray.bandwidths import with_numbers
@@ -63,14 +64,13 @@ class Call:
 
 def prepared(
     data: Sequence[Data],
-    score: kuq.Score,
+    score: kuq.Score | str,
     dims: Dimensions,
     weights: xr.DataArray | str | None,
     settings: Settings,
 ) -> Call:
     """Operands whose own dimensions have names of their own, and a score for all of them."""
-    if not isinstance(score, kuq.Score):
-        raise kuq.ParameterError(f"score must be a kuq score such as CRPS(), got {score!r}")
+    score = as_score(score)
     if unknown := set(settings) - set(Settings.__annotations__):
         raise kuq.ParameterError(
             f"unknown options {sorted(unknown)}; known are {sorted(Settings.__annotations__)}"

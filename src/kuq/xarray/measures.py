@@ -21,7 +21,7 @@ _PARTS = ("total", "aleatoric", "epistemic")
 
 def decompose(
     data: Data,
-    score: kuq.Score,
+    score: kuq.Score | str,
     member_dim: Hashable = AUTO,
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
@@ -66,7 +66,7 @@ def decompose(
 
 def entropy(
     data: Data,
-    score: kuq.Score,
+    score: kuq.Score | str,
     member_dim: Hashable | None = AUTO,
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
@@ -91,7 +91,7 @@ def entropy(
 def divergence(
     p: Data,
     q: Data,
-    score: kuq.Score,
+    score: kuq.Score | str,
     member_dim: Hashable | None = AUTO,
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
@@ -122,7 +122,7 @@ def divergence(
 def score(
     data: Data,
     outcome: xr.DataArray,
-    score: kuq.Score,
+    score: kuq.Score | str,
     member_dim: Hashable | None = AUTO,
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
@@ -159,7 +159,7 @@ def score(
 
 def member_divergences(
     data: Data,
-    score: kuq.Score,
+    score: kuq.Score | str,
     member_dim: Hashable = AUTO,
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
