@@ -145,6 +145,12 @@ def missed(results: dict) -> list[str]:
         if row.met is False
     ]
     found += [
+        f"{row['title']}, n={row['rows']}: {number(row['ratio'])}× of {number(row['goal'])}× "
+        "plain torch"
+        for row in results.get("matrix", [])
+        if row["ratio"] < row["goal"]
+    ]
+    found += [
         f"{check.name}: {number(check.value)}, goal {number(check.bound)} {check.unit}"
         for check in checks(results)
         if check.met is False

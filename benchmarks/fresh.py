@@ -80,6 +80,28 @@ THREADED_WORKLOADS = {
 }
 
 
+#: The first eager call with arrays of JAX, the same again, for three kernels.
+JAX_CALLS = """
+import time
+import jax
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp
+import kuq
+loc = jnp.linspace(-1.0, 1.0, 500).reshape(5, 100)
+prediction = kuq.Ensemble(kuq.Normal(loc, 1.0 + loc**2))
+first, again = [], []
+for score in (kuq.CRPS(), kuq.Laplace(0.5), kuq.Energy(0.5)):
+    start = time.process_time()
+    kuq.decompose(prediction, score)
+    first.append(time.process_time() - start)
+    start = time.process_time()
+    for _ in range(5):
+        kuq.decompose(prediction, score)
+    again.append((time.process_time() - start) / 5)
+print(max(first), 1e3 * max(again))
+"""
+
+
 def limit_threads(count: int) -> dict[str, str]:
     return {name: str(count) for name in THREAD_VARIABLES}
 
@@ -104,7 +126,10 @@ def start_up(repeats: int) -> dict[str, float]:
     imports = [run(IMPORT) for _ in range(repeats)]
     run(FIRST_CALL)
     calls = [run(FIRST_CALL) for _ in range(repeats)]
+    eager = [run(JAX_CALLS) for _ in range(repeats)]
     return {
+        "first eager call with JAX": statistics.median(t for t, _ in eager),
+        "the same again, ms": statistics.median(t for _, t in eager),
         "import kuq": statistics.median(row[0] for row in imports),
         "import numpy, a part of it": statistics.median(row[1] for row in imports),
         "modules of numba after import kuq": max(row[2] for row in imports),

@@ -92,7 +92,9 @@ LIMITS: dict[str, tuple[float, str]] = {
     "million outcomes, memory": (300.0, "MiB"),
     "1000 × 1000, memory": (100.0, "MiB"),
     "modules of numba after import kuq": (0.0, ""),
-    "first compiled call, warm cache": (1.0, "CPU s"),
+    "first compiled call, warm cache": (0.5, "CPU s"),
+    "first eager call with JAX": (1.5, "CPU s"),
+    "the same again, ms": (20.0, "CPU ms"),
 }
 
 #: A fitted exponent may exceed the expected one by this much.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import kuq
-from benchmarks import fresh, gradients, growth, problems, training
+from benchmarks import fresh, gradients, growth, matrix, problems, training
 from benchmarks.measure import MIB, alternate, peak_memory, relative_error
 from benchmarks.workloads import WORKLOADS, Workload, of_normals
 
@@ -153,6 +153,7 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         "workloads": [],
         "gradients": [],
         "training": [],
+        "matrix": [],
         "limits": {},
         "threads": [],
         "growth": [],
@@ -173,6 +174,10 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         if only in case.key:
             log(f"{case.key}: {case.title}")
             results["training"].append(training.run_training(case, quick, repeats))
+    for cell in matrix.CELLS:
+        if only in f"matrix {cell.key}":
+            log(cell.title)
+            results["matrix"].append(matrix.run_cell(cell, quick, repeats))
     if not only:
         log("a million outcomes, a thousand members")
         results["limits"] |= run_large(quick)

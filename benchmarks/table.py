@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks import findings
+from benchmarks import findings, goals
 from benchmarks.findings import number
 
 
@@ -76,8 +76,28 @@ def threads(results: dict) -> str:
     return columns(("threads", "", "one: wall ms", "two: wall ms", "ratio"), rows)
 
 
+def matrix(results: dict) -> str:
+    rows = [
+        (
+            row["title"],
+            goals.verdict(row["ratio"] >= row["goal"]),
+            str(row["rows"]),
+            number(row["cpu_ms"]),
+            number(row["plain_ms"]),
+            f"{number(row['ratio'])}×",
+            f"≥ {number(row['goal'])}×",
+            number(row["difference"]),
+        )
+        for row in results["matrix"]
+    ]
+    head = ("laws and kernels", "", "n", "ms", "plain torch ms", "ratio", "goal", "difference")
+    return columns(head, rows)
+
+
 def text(results: dict) -> str:
     parts = [against_peers(results), "* run on fewer rows and scaled", limits(results)]
+    if results.get("matrix"):
+        parts.append(matrix(results))
     if results["threads"]:
         parts.append(threads(results))
     if results["growth"]:

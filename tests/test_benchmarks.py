@@ -18,6 +18,7 @@ from benchmarks import (
     goals,
     gradients,
     growth,
+    matrix,
     measure,
     page,
     peers,
@@ -48,6 +49,17 @@ GAMMA = 1.7
 def agree(actual, expected, rtol):
     for a, b in zip(actual, expected, strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=rtol)
+
+
+# --- plain torch computes the same ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", matrix.CELLS, ids=lambda cell: cell.key)
+def test_plain_torch_agrees(cell):
+    call, plain = cell.build(3)
+    for a, b in zip(call(), plain(), strict=True):
+        error = measure.relative_error(np.asarray(b), np.asarray(a))
+        assert error <= cell.agreement
 
 
 # --- peers and references are independent checks of kuq ------------------------------------------
@@ -255,6 +267,7 @@ def results():
         "workloads": [renamed(row, workload) for workload in WORKLOADS],
         "gradients": [renamed(gradient, case) for case in gradients.CASES],
         "training": [training.run_training(training.CASES[2], True, 1)],
+        "matrix": [matrix.run_cell(cell, True, 1) for cell in matrix.CELLS if "n=" in cell.key],
         "limits": dict.fromkeys(goals.LIMITS, 0.0),
         "threads": [thread],
         "growth": [{**line, "exponent": 1.0, "expected": 1}],

@@ -32,7 +32,8 @@ def test_records_are_those_of_the_library(tmp_path):
     kept = arrays.load_arrays(file, state.predictions)
     u = kuq.decompose(kuq.Ensemble(kuq.Normal(kept["mean"], kept["scale"])), kuq.CRPS())
     first = [r for r in records if (r.dataset, r.seed, r.score) == ("a", 0, "crps")]
-    assert [r.value for r in first] == [*u.aleatoric, *u.epistemic]
+    # Compiled code may have served one of them: the last digits may differ.
+    np.testing.assert_allclose([r.value for r in first], [*u.aleatoric, *u.epistemic], rtol=1e-12)
 
 
 def test_the_number_of_jobs_changes_no_number(tmp_path):
