@@ -18,7 +18,7 @@ LAYERS = (
     {"distributions", "result"},
     {"expectations", "tiles"},
     {"forms"},
-    {"answers", "door", "driver", "scores", "views"},
+    {"answers", "door", "driver", "parts", "scores", "views"},
     {"uncertainty"},
     {"adapters"},
     {"__init__"},

@@ -27,13 +27,15 @@ from kuq.driver import expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
 from kuq.forms.form import Statistics
 from kuq.kernels.base import Kernel, Radial, Term
+from kuq.parts import in_parts
 from kuq.scores import evidential_score
 from kuq.scores.monte_carlo import drawn_members
 from kuq.scores.options import Options
-from kuq.tiles import TILE_ELEMENTS, member_pairs
+from kuq.tiles import member_pairs, tile_elements
 from kuq.views import View, finished, flat_bandwidth, resolve_bandwidths, views
 
 
+@in_parts(0, 0)
 def decompose(
     prediction: Prediction, kernel: Kernel, options: Options
 ) -> tuple[Kernel, Array, Array, str]:
@@ -74,6 +76,7 @@ def _decompose_evidential(
     return kernel, aleatoric, epistemic, worst_method(*methods)
 
 
+@in_parts(0)
 def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
     """H(P̄) = Σ w H_m + ½ dispersion, with Σ w² b for draws."""
     kernel = resolve_bandwidths(kernel, [p], options)
@@ -90,6 +93,7 @@ def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
     return _over_terms(kernel, part)[0]
 
 
+@in_parts(0)
 def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -> Array:
     """D(P̄, Q̄)."""
     kernel = resolve_bandwidths(kernel, [p, q], options)
@@ -137,6 +141,7 @@ def _pooled(term: Term, both: list[View], options: Options) -> list[Array]:
     return [twice - _inside(term, both, options), bias, alone]
 
 
+@in_parts(0)
 def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -> Array:
     """E k(X, Y): from affinities for bounded kernels, else H(P̄) + H(Q̄) + D(P̄, Q̄)."""
     kernel = resolve_bandwidths(kernel, [p, q], options)
@@ -153,6 +158,7 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
     return _over_terms(kernel, part)[0]
 
 
+@in_parts(1, 2)
 def member_parts(
     prediction: Ensemble, kernel: Kernel, options: Options
 ) -> tuple[Kernel, Array, Array, str]:
@@ -177,7 +183,13 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     width = _width(view)
     m, n = stack.member_count, stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
-    for block in member_pairs(stack, lambda p, q: 2 * p.count * p.atoms.size, TILE_ELEMENTS):
+    whole = np.zeros((m, m, n)) if isinstance(stack.reference, np.ndarray) else None
+
+    def cost(p: Law, q: Law) -> int:
+        return 2 * p.count * p.atoms.size + 4
+
+    at_once = tile_elements(options.max_memory, stack.reference)
+    for block in member_pairs(stack, cost, at_once):
         count = len(block.columns)
         pair = Stack.joined([_side_by_side(law, count) for law in (block.p, block.q)])
         own = width
@@ -186,7 +198,12 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
         (values,), _ = _over_laws(term, view.kernel, own, pair, options, _between_two)
         values = xp.reshape(values, (count, n))
         for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
-            rows[int(i), int(j)] = values[k, ...]
+            if whole is None:
+                rows[int(i), int(j)] = values[k, ...]
+            else:
+                whole[i, j] = whole[j, i] = values[k]
+    if whole is not None:
+        return whole
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]
     return xp.reshape(xp.stack(cells), (m, m, n))

@@ -22,7 +22,7 @@ NUMPY_CACHE_ELEMENTS = 2**16
 RECORDED_ELEMENTS = 2**20
 TILE_ELEMENTS = 2**19
 #: Temporaries of one evaluation that are alive at the same time.
-TEMPORARIES = 16
+TEMPORARIES = 24
 #: So much memory is enough for every thread.
 AMPLE = MOST_WORKERS * TEMPORARIES * 8 * NUMPY_CACHE_ELEMENTS
 

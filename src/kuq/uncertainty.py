@@ -88,10 +88,9 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
-    ``max_memory`` bounds in bytes the tables, tiles and blocks that are held beside your arrays
-    and the results. It does not bound copies of the draws under ``Marginal`` kernels, of float32
-    input and of weighted events, maps over the event before they are reduced, and one input of an
-    evidential law of many coordinates.
+    ``max_memory`` bounds in bytes what is held beside your arrays and the results. One input is
+    never cut: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
+    and the canonical form of its laws have to fit; so has what a transform of yours returns.
 
     >>> import kuq, numpy as np
     >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [2.0]], 1.0)), kuq.SquaredError())

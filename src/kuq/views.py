@@ -128,7 +128,7 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
         elif stage not in clips:
             prediction = _transformed(prediction, stage, marginal is not None, term.kernel)
             event_shape = prediction.event_shape
-    stack = _stack(prediction, marginal is not None, options.rtol)
+    stack = stack_of(prediction, marginal is not None, options.rtol)
     for clip in clips:
         low, high = (_flat_bound(bound, stack) for bound in _bounds(clip, prediction))
         stack = stack.map(lambda law, a=low, b=high: clipped(law, a, b))  # type: ignore[misc]
@@ -187,11 +187,18 @@ def first_or_second_order(prediction: Prediction) -> Prediction:
     return prediction
 
 
-def _stack(prediction: Prediction, marginal: bool, rtol: float) -> Stack:
+def stack_of(prediction: Prediction, marginal: bool, rtol: float) -> Stack:
+    """The members in canonical form over a flat batch."""
     if isinstance(prediction, Ensemble):
         return prediction.stack(marginal, rtol)
     assert isinstance(prediction, Distribution)
     return Stack((prediction.law(marginal, rtol).flatten_batch(members=False),))
+
+
+def arrays_of(prediction: Prediction) -> list[Array]:
+    """The arrays of which a prediction consists."""
+    laws = _members(prediction) if isinstance(prediction, Ensemble) else (prediction,)
+    return [array for law in laws if isinstance(law, Parametric) for array in law.arrays()]
 
 
 def _members(prediction: Prediction) -> tuple[Distribution, ...]:
@@ -212,7 +219,7 @@ def _has_route(term: Term, *predictions: Prediction) -> bool:
     if any(not isinstance(stage, (MarginalStage, Select)) for stage in term.stages):
         return False
     marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
-    groups = [g for prediction in predictions for g in _stack(prediction, marginal, 1e-3).groups]
+    groups = [g for prediction in predictions for g in stack_of(prediction, marginal, 1e-3).groups]
     problem = Problem.of(term.kernel, Stack(tuple(groups)), compiled=False)
     return any(form.applies(problem) for form in FORMS)
 

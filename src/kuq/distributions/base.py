@@ -51,6 +51,10 @@ class Prediction(ABC):
         """The same kind of prediction with changed arrays; the dtype of results stays."""
 
     @abstractmethod
+    def rows(self, part: slice) -> Self:
+        """A part of the first batch axis."""
+
+    @abstractmethod
     def in_jax(self) -> Self:
         """The same prediction, made of NumPy arrays, in arrays of JAX."""
 
@@ -103,6 +107,9 @@ class Parametric(Prediction):
             array = getattr(self, name)
             setattr(part, name, None if array is None else change(array))
         return part
+
+    def rows(self, part: slice) -> Self:
+        return self.mapped(lambda array: array[part, ...])
 
     def in_jax(self) -> Self:
         moved = self.mapped(to_jax)

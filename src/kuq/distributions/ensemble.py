@@ -78,15 +78,29 @@ class Ensemble(Prediction):
         self.weights = None if weights is None else self._normalised(weights)
 
     def mapped(self, change: Callable[[Array], Array]) -> Ensemble:
+        changed = self._with(lambda law: law.mapped(change))
+        changed.weights = None if self.weights is None else change(self.weights)
+        return changed
+
+    def rows(self, part: slice) -> Ensemble:
+        if isinstance(self.members, Distribution):
+            some = self._with(lambda law: law.mapped(lambda array: array[:, part, ...]))
+            some.batch_shape = some._first.batch_shape[1:]
+        else:
+            some = self._with(lambda law: law.rows(part))
+            some.batch_shape = some._first.batch_shape
+        return some
+
+    def _with(self, change: Callable[[Distribution], Distribution]) -> Ensemble:
+        """The same ensemble of changed laws."""
         changed = object.__new__(Ensemble)
         vars(changed).update(vars(self))
         if isinstance(self.members, Distribution):
-            changed.members = changed._first = self.members.mapped(change)
+            changed.members = changed._first = change(self.members)
         else:
-            changed.members = tuple(member.mapped(change) for member in self.members)
+            changed.members = tuple(change(member) for member in self.members)
             changed._first = changed.members[0]
         changed.reference = changed._first.reference
-        changed.weights = None if self.weights is None else change(self.weights)
         return changed
 
     def in_jax(self) -> Ensemble:

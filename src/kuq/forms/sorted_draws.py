@@ -30,6 +30,9 @@ class SortedDraws(Form):
         return problem.scalar_draws and problem.absolute and problem.readable and problem.double
 
     def scratch(self, problem: Problem) -> int:
+        (group, *others) = problem.groups
+        if others or group.weighted:
+            return problem.atoms
         return -(-problem.atoms // 8)  # sorted in pieces
 
     def cancels(self, problem: Problem) -> bool:
