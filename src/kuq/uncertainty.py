@@ -26,6 +26,7 @@ from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
+from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
@@ -100,6 +101,7 @@ def decompose(
         )
     if isinstance(prediction, Ensemble):
         _check_member_count(prediction, options, estimator, score)
+        _check_draws(options, prediction)
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
@@ -157,6 +159,7 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
+    _check_draws(options, p)
     p = first_order(p).beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
@@ -186,6 +189,7 @@ def divergence(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
+    _check_draws(options, p, q)
     p, q = _aligned(p, q, score)
     if isinstance(score, LogScore):
         value = log_decompose.divergence(p, q, options)
@@ -217,6 +221,7 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
+    _check_draws(options, p)
     p = first_order(p).beside([y, *_arrays_of(score)])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
@@ -273,6 +278,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_divergences")
+    _check_draws(options, prediction)
     prediction = prediction.beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
@@ -305,6 +311,7 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_influence")
+    _check_draws(options, prediction)
     prediction = prediction.beside(_arrays_of(score))
     needed = 3 if options.unbiased_members else 2
     counting = prediction.positions_that_count()
@@ -372,6 +379,30 @@ def _check_member_count(
                 "an unbiased epistemic uncertainty needs at least two members with weight, got "
                 "all weight on one; pass unbiased=False or other weights"
             )
+
+
+def _check_draws(options: Options, *predictions: Prediction) -> None:
+    """Refuse laws with all weight on one draw, whose unbiased statistics would be NaN.
+
+    Where draws were left out since they are NaN, NaN is the answer.
+    """
+    if not options.unbiased_samples:
+        return
+    for prediction in predictions:
+        members = prediction.members if isinstance(prediction, Ensemble) else prediction
+        for law in members if isinstance(members, tuple) else (members,):
+            if not isinstance(law, Samples) or law.weights is None or law.nan_policy == "omit":
+                continue
+            alone = namespace(law.weights).max(law.weights, axis=-1) > 1 - 1e-9
+            if any_true(alone):
+                count = int(namespace(alone).sum(namespace(alone).astype(alone, law.weights.dtype)))
+                raise InsufficientDataError(
+                    f"{count} of {math.prod(alone.shape)} laws have all weight on one draw, and "
+                    "unbiased statistics need two; pass "
+                    'unbiased="members", which takes draws as they are. Leaves of a forest that '
+                    "hold one training row know no noise: grow trees with min_samples_leaf=5, or "
+                    'take out-of-bag noise: forest_ensemble(..., noise="normal")'
+                )
 
 
 def _arrays_of(score: Score) -> list[Array]:

@@ -135,7 +135,7 @@ def _summary(result: DecomposedFile) -> str:
     lines = [
         f"{result.source.name}: {result.description}",
         f"score: {u.score!r} ({u.units}; {u.method})",
-        *(f"note: {note}" for note in result.notes),
+        *(f"note: {note}" for note in (*result.notes, u.note) if note),
         "",
         summary_table(u),
         "",
