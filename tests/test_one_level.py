@@ -100,9 +100,7 @@ def test_weight_on_one_draw_is_refused_and_not_nan():
     for call in (
         lambda: kuq.decompose(kuq.Ensemble(law), kuq.CRPS()),
         lambda: kuq.member_divergences(kuq.Ensemble(law), kuq.CRPS()),
-        lambda: kuq.entropy(law, kuq.CRPS()),
-        lambda: kuq.divergence(law, kuq.Point(0.0), kuq.CRPS()),
-        lambda: kuq.score(law, [0.0, 0.0], kuq.CRPS()),
+        lambda: kuq.member_influence(kuq.Ensemble([law] * 3), kuq.CRPS()),
     ):
         with pytest.raises(kuq.InsufficientDataError, match=r"1 of 2 laws .* weight on one draw"):
             call()

@@ -101,7 +101,7 @@ def decompose(
         )
     if isinstance(prediction, Ensemble):
         _check_member_count(prediction, options, estimator, score)
-        _check_draws(options, prediction)
+        _check_draws(prediction, options)
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
@@ -159,7 +159,6 @@ def entropy(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    _check_draws(options, p)
     p = first_order(p).beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.entropy(p, options)
@@ -189,7 +188,6 @@ def divergence(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    _check_draws(options, p, q)
     p, q = _aligned(p, q, score)
     if isinstance(score, LogScore):
         value = log_decompose.divergence(p, q, options)
@@ -221,7 +219,6 @@ def score(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
-    _check_draws(options, p)
     p = first_order(p).beside([y, *_arrays_of(score)])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
@@ -278,7 +275,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_divergences")
-    _check_draws(options, prediction)
+    _check_draws(prediction, options)
     prediction = prediction.beside(_arrays_of(score))
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
@@ -311,7 +308,7 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     _check_score(score)
     _check_ensemble(prediction, "member_influence")
-    _check_draws(options, prediction)
+    _check_draws(prediction, options)
     prediction = prediction.beside(_arrays_of(score))
     needed = 3 if options.unbiased_members else 2
     counting = prediction.positions_that_count()
@@ -381,28 +378,26 @@ def _check_member_count(
             )
 
 
-def _check_draws(options: Options, *predictions: Prediction) -> None:
-    """Refuse laws with all weight on one draw, whose unbiased statistics would be NaN.
+def _check_draws(prediction: Ensemble, options: Options) -> None:
+    """Refuse members with all weight on one draw: unbiased statistics of them would be NaN.
 
     Where draws were left out since they are NaN, NaN is the answer.
     """
-    if not options.unbiased_samples:
-        return
-    for prediction in predictions:
-        members = prediction.members if isinstance(prediction, Ensemble) else prediction
-        for law in members if isinstance(members, tuple) else (members,):
-            if not isinstance(law, Samples) or law.weights is None or law.nan_policy == "omit":
-                continue
-            alone = namespace(law.weights).max(law.weights, axis=-1) > 1 - 1e-9
-            if any_true(alone):
-                count = int(namespace(alone).sum(namespace(alone).astype(alone, law.weights.dtype)))
-                raise InsufficientDataError(
-                    f"{count} of {math.prod(alone.shape)} laws have all weight on one draw, and "
-                    "unbiased statistics need two; pass "
-                    'unbiased="members", which takes draws as they are. Leaves of a forest that '
-                    "hold one training row know no noise: grow trees with min_samples_leaf=5, or "
-                    'take out-of-bag noise: forest_ensemble(..., noise="normal")'
-                )
+    members = prediction.members
+    for law in members if isinstance(members, tuple) else (members,):
+        if not isinstance(law, Samples) or law.weights is None or law.nan_policy == "omit":
+            continue
+        xp = namespace(law.weights)
+        alone = xp.max(law.weights, axis=-1) > 1 - 1e-9
+        if options.unbiased_samples and any_true(alone):
+            count = int(xp.sum(xp.astype(alone, law.weights.dtype)))
+            raise InsufficientDataError(
+                f"{count} of {math.prod(alone.shape)} laws have all weight on one draw, and "
+                'unbiased statistics need two; pass unbiased="members", which takes draws as they '
+                "are. If these are leaves of a forest with one training row, they know no noise: "
+                "grow trees with min_samples_leaf=5, or take the noise from out-of-bag residuals: "
+                'forest_ensemble(..., noise="normal")'
+            )
 
 
 def _arrays_of(score: Score) -> list[Array]:

@@ -84,16 +84,16 @@ def _overview(result: DecomposedFile) -> Iterator[str]:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
         yield paragraph(_one_level(u.note))
-        return
-    yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
-    yield card(plain(means["aleatoric"]), "mean aleatoric: noise that stays", "aleatoric")
-    yield card(plain(means["epistemic"]), "mean epistemic: what is not known", "epistemic")
-    if share is not None:
-        yield card(f"{100 * share:.0f} %", "of the total is epistemic")
-    yield "</div>"
-    yield paragraph(_in_words(share))
-    if u.note:
-        yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
+    else:
+        yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
+        yield card(plain(means["aleatoric"]), "mean aleatoric: noise that stays", "aleatoric")
+        yield card(plain(means["epistemic"]), "mean epistemic: what is not known", "epistemic")
+        if share is not None:
+            yield card(f"{100 * share:.0f} %", "of the total is epistemic")
+        yield "</div>"
+        yield paragraph(_in_words(share))
+        if u.note:
+            yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
     infinite = sum(int(np.isinf(np.asarray(u[part])).sum()) for part in PARTS)
     if infinite:
         yield paragraph(f"{infinite} values are infinite and left out of means and figures.")
