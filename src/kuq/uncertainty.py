@@ -26,6 +26,7 @@ from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
+from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
@@ -102,10 +103,12 @@ def decompose(
     if isinstance(prediction, Ensemble):
         _check_member_count(prediction, options, estimator, score)
         _check_draws(prediction, options)
+    elif are_numbers(prediction):
+        raise ParameterError(what_they_may_mean(prediction))
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
             f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
-            " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
+            " wrap members, also those of other libraries, in kuq.Ensemble([...])"
         )
     prediction = prediction.beside(_arrays_of(score))
     if isinstance(prediction, Ensemble):

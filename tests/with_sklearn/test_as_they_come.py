@@ -133,7 +133,7 @@ def test_leaves_of_one_row_are_explained_with_the_remedy():
     with pytest.warns(UserWarning, match="one training row"):
         u = model.predict_uncertainty(X[:5])
     assert not u.is_split
-    with pytest.raises(kuq.InsufficientDataError, match="two draws"):
+    with pytest.raises(kuq.InsufficientDataError, match=r"min_samples_leaf=5.*out-of-bag"):
         kuq.decompose(trees, kuq.CRPS())
     quiet = forest_ensemble(plain, X, y, X[:5], noise="leaves")
     assert not kuq.decompose(quiet, kuq.CRPS(), unbiased="members").is_split
@@ -190,8 +190,8 @@ def test_trees_without_a_bag_have_no_residuals():
         forest_ensemble(extra, X, y, X, noise="normal")
     with pytest.raises(kuq.ParameterError, match="noise must be one of"):
         forest_ensemble(extra, X, y, X, noise="gamma")
+    bag = BaggingRegressor(LinearRegression()).fit(X, y)
     with pytest.raises(kuq.ParameterError, match="is needed, got BaggingRegressor"):
-        bag = BaggingRegressor(LinearRegression()).fit(X, y)
         UncertaintyRegressor.from_fitted(bag, X, y, noise="leaves")
 
 

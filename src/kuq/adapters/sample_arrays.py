@@ -15,10 +15,14 @@ from kuq.distributions.samples import Samples
 def from_forecast(obj: Any, event_ndim: int | None) -> Prediction | None:
     """A forecast, known by its attributes, or None where nothing is known of the object.
 
-    GluonTS: ``samples`` (draws, time[, dimensions]), or ``forecast_array`` (quantiles, time) with
-    ``forecast_keys``. darts: ``all_values()`` (time, components, draws), one draw for a
-    deterministic series.
+    GluonTS: ``samples`` (draws, time[, dimensions]), ``forecast_array`` (quantiles, time) with
+    ``forecast_keys``, or a ``distribution`` of torch. darts: ``all_values()`` (time, components,
+    draws), one draw for a deterministic series.
     """
+    if hasattr(obj, "distribution") and hasattr(obj, "prediction_length"):
+        from kuq.adapters.torch_distributions import convert
+
+        return convert(obj.distribution, event_ndim)
     event_ndim = 0 if event_ndim is None else event_ndim
     if hasattr(obj, "forecast_array") and hasattr(obj, "forecast_keys"):
         return _from_quantiles(obj.forecast_array, obj.forecast_keys, event_ndim)
