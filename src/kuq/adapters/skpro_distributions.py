@@ -22,11 +22,13 @@ def convert(obj: Any, event_ndim: int | None) -> Prediction | None:
 
     axes = 0 if event_ndim is None else event_ndim
     if isinstance(obj, sd.Normal):
-        return Normal(*_columns(obj, obj.mu, obj.sigma), event_ndim=axes)
+        loc, scale = _columns(obj, obj.mu, obj.sigma)
+        return Normal(loc, scale, axes)
     if isinstance(obj, sd.TDistribution):
-        return StudentT(*_columns(obj, obj.df, obj.mu, obj.sigma), event_ndim=axes)
+        df, loc, scale = _columns(obj, obj.df, obj.mu, obj.sigma)
+        return StudentT(df, loc, scale, axes)
     if isinstance(obj, sd.Delta):
-        return Point(*_columns(obj, obj.c), event_ndim=axes)
+        return Point(_columns(obj, obj.c)[0], axes)
     if isinstance(obj, sd.Empirical):
         return _empirical(obj, axes)
     if isinstance(obj, sd.Mixture):
