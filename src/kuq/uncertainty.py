@@ -77,7 +77,8 @@ def decompose(
 ) -> Uncertainty:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
 
-    ``estimator``: "pairwise" (mean divergence between members) or "bma" (from the mixture).
+    ``estimator``: "pairwise" (mean divergence between members) or "bma" (from the mixture; with
+    SquaredError the variance of the members' means, half of the pairwise value).
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
