@@ -23,6 +23,9 @@ def test_a_row_for_every_input():
         np.testing.assert_array_equal(frame[part], u[part])
     assert u.to_frame().index.tolist() == [0, 1, 2, 3]
     assert frame.attrs["units"] == "target units"
+    assert "note" not in frame.attrs
+    points = kuq.decompose(kuq.Ensemble(kuq.Point([[0.0, 1.0], [2.0, 4.0]])), kuq.CRPS())
+    assert points.to_frame().attrs["note"] == points.note
 
 
 def test_several_axes_become_levels_of_the_index():

@@ -111,7 +111,7 @@ class Uncertainty(Mapping[str, Array]):
         """A pandas table with a row for every input and the columns total, aleatoric, epistemic.
 
         ``index`` names the rows, such as ``X.index``; results with several axes have one level of
-        the index for each. ``frame.attrs`` has score, units and method.
+        the index for each. ``frame.attrs`` has score, units, method and a note, if there is one.
 
         >>> import kuq
         >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0, 1.0], [2.0, 1.0]], 1.0)), kuq.CRPS())
@@ -133,6 +133,8 @@ class Uncertainty(Mapping[str, Array]):
         columns = {key: _in_numpy(self[key]).reshape(-1) for key in _KEYS}
         frame = pd.DataFrame(columns, index=index)
         frame.attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
+        if self.note:
+            frame.attrs["note"] = self.note
         return frame
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:

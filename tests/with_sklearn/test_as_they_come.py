@@ -119,6 +119,9 @@ def test_what_cannot_be_unwrapped_says_why():
             call(boosted, X, y, X)
     with pytest.raises(kuq.ParameterError, match="virtual_ensemble"):
         UncertaintyRegressor.from_fitted(boosted, X, y)
+    own = make_pipeline(StandardScaler(), UncertaintyRegressor(forest())).fit(X, y)
+    with pytest.raises(kuq.ParameterError, match=r"itself: model\.predict_uncertainty\(X\)"):
+        UncertaintyRegressor.from_fitted(own, X, y)
 
 
 # --- leaves of one row ---------------------------------------------------------------------------

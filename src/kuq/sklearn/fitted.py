@@ -148,6 +148,8 @@ def _other_ways(fitted: Any) -> str:
         return "; for gradient boosting: kuq.adapters.virtual_ensemble(model, X, held_out=(X, y))"
     if has_posterior(fitted):
         return "; for a posterior: kuq.sklearn.posterior_ensemble(model, X)"
+    if hasattr(fitted, "predict_uncertainty"):
+        return ", which predicts its uncertainty itself: model.predict_uncertainty(X)"
     return ""
 
 
