@@ -264,3 +264,45 @@ def test_forecasts_of_darts():
     np.testing.assert_allclose(p.mean(), draws.mean(axis=-1), rtol=1e-9)
     certain = kuq.as_distribution(darts.TimeSeries.from_values(draws[..., 0]))
     assert type(certain) is kuq.Point
+
+
+@pytest.mark.filterwarnings("ignore")  # of optional parts that are missing
+def test_parameters_of_darts_are_no_points():
+    """Quantiles as components were taken for points."""
+    darts = pytest.importorskip("darts")
+    from darts.models import LinearRegressionModel
+
+    walk = np.random.default_rng(6).normal(size=(80, 2)).cumsum(axis=0)
+    model = LinearRegressionModel(
+        lags=4, likelihood="quantile", quantiles=[0.1, 0.5, 0.9], output_chunk_length=3
+    )
+    found = model.fit(darts.TimeSeries.from_values(walk)).predict(
+        3, predict_likelihood_parameters=True
+    )
+    p = kuq.as_distribution(found)
+    values = found.all_values()[..., 0].reshape(3, 2, 3)
+    expected = kuq.adapters.quantiles([0.1, 0.5, 0.9], values)
+    assert p.batch_shape == (3, 2)
+    np.testing.assert_array_equal(p.mean(), expected.mean())
+
+
+class Series:
+    """What kuq needs of a series of darts."""
+
+    def __init__(self, values, components):
+        self.values, self.components = np.asarray(values)[..., None], components
+
+    def all_values(self):
+        return self.values
+
+
+def test_series_by_the_names_of_their_components():
+    normal = kuq.as_distribution(Series([[1.0, 2.0], [3.0, 4.0]], ["y_mu", "y_sigma"]))
+    assert repr(normal) == "Normal(batch=(2, 1), event=())"
+    np.testing.assert_array_equal(normal.mean()[:, 0], [1.0, 3.0])
+    np.testing.assert_array_equal(normal.variance()[:, 0], [4.0, 16.0])
+    names = ["a_q0.100", "a_q0.900", "b_q0.100", "b_q0.900"]
+    both = kuq.as_distribution(Series([[1.0, 2.0, 7.0, 9.0]], names))
+    np.testing.assert_allclose(both.mean(), [[1.5, 8.0]], rtol=1e-12)
+    for names in (["a", "b"], ["a_q0.500", "b"], ["a_mu", "b_sigma"], ["a_q0.500", "b_q0.500"]):
+        assert type(kuq.as_distribution(Series([[1.0, 2.0]], names))) is kuq.Point

@@ -95,6 +95,22 @@ def test_tables_with_words_in_them():
     assert fitted.predict_uncertainty(table[:20]).to_frame(table.index[:20]).shape == (20, 3)
 
 
+@pytest.mark.parametrize("noise", ["auto", "normal"])
+def test_names_of_columns_make_no_difference(noise):
+    X, y = data()
+    table, target = pd.DataFrame(X, columns=list("abc")), pd.Series(y, name="y")
+    expected = forest_ensemble(forest().fit(X, y), X, y, X[:9], noise=noise).member_means()
+    named = forest().fit(table, target)
+    found = forest_ensemble(named, table, target, table[:9], noise=noise)
+    np.testing.assert_allclose(found.member_means(), expected, rtol=1e-12)
+    steps = make_pipeline("passthrough", forest()).fit(X, y)
+    model = UncertaintyRegressor.from_fitted(steps, X, y, noise=noise)
+    listed = model.predict_distribution(X[:9].tolist())
+    np.testing.assert_allclose(listed.member_means(), expected, rtol=1e-12)
+    process = GaussianProcessRegressor(alpha=0.1).fit(table, target)
+    assert posterior_ensemble(process, table[:9]).batch_shape == (9,)
+
+
 def test_bags_and_votes_inside_of_pipelines():
     X, y = data()
     bag = BaggingRegressor(LinearRegression(), random_state=0)

@@ -187,7 +187,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         if self._prepares():
-            return X
+            return X if hasattr(X, "shape") else np.asarray(X)
         if self.estimator_ is self.estimator:  # fitted elsewhere, perhaps on a table with names
             return X if hasattr(X, "iloc") or issparse(X) else np.asarray(X)
         return validate_data(self, X, reset=False, ensure_all_finite=self._finite())
