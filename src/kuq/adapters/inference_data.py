@@ -18,7 +18,8 @@ def convert(obj: Any, event_ndim: int | None) -> Prediction | None:
 
     One model with one draw for every draw of its parameters: a law, and no ensemble.
     """
-    if hasattr(obj, "children") or hasattr(obj, "groups"):
+    has_groups = hasattr(obj, "children") or hasattr(obj, "groups")
+    if has_groups and not getattr(obj, "data_vars", None):  # a group has variables itself
         obj = _group(obj)
     if hasattr(obj, "data_vars"):
         obj = _outcome(obj)
