@@ -94,6 +94,25 @@ def test_scalars_and_torch_say_it_too():
     assert SENTENCE in repr(u)
 
 
+def test_jax_says_it_too_and_nothing_under_jit():
+    jax = pytest.importorskip("jax")
+    values = jax.numpy.asarray([[0.0, 1.0], [2.0, 4.0]])
+    u = kuq.decompose(kuq.Ensemble(kuq.Point(values)), kuq.CRPS())
+    assert u.note == SENTENCE
+    assert SENTENCE in repr(u)
+    seen = []
+
+    @jax.jit
+    def total(x):
+        found = kuq.decompose(kuq.Ensemble(kuq.Point(x)), kuq.CRPS())
+        seen.append((repr(found), found.is_split, found.note))
+        return found.total
+
+    total(values)
+    assert seen[0][1:] == (True, "")
+    assert u.to_frame().shape == (2, 3)
+
+
 def test_weight_on_one_draw_is_refused_and_not_nan():
     """A forest with one row in most leaves fills them up with draws of weight zero."""
     law = kuq.Samples([[0.0, 1.0], [0.0, 1.0]], weights=[[1.0, 0.0], [0.5, 0.5]])

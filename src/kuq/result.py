@@ -96,7 +96,7 @@ class Uncertainty(Mapping[str, Array]):
         silent = ((aleatoric == 0) | (aleatoric == -math.inf)) & known
         if bool(xp.any(known & (epistemic < 0))) or not bool(xp.any(silent & (epistemic > 0))):
             return 0, 0
-        return int(xp.sum(xp.astype(silent, xp.int64))), int(xp.sum(xp.astype(known, xp.int64)))
+        return int(xp.count_nonzero(silent)), int(xp.count_nonzero(known))
 
     def _is_of_one_model(self) -> bool:
         """Whether the total is known and none of its parts."""
