@@ -22,11 +22,11 @@ from kuq._array import (
     torch_of,
 )
 from kuq._threads import one_thread_each, one_torch_thread
+from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
-from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
@@ -96,6 +96,8 @@ def decompose(
     if estimator not in _ESTIMATORS:
         raise ParameterError(f"estimator must be one of {_ESTIMATORS}, got {estimator!r}")
     _check_score(score)
+    if not isinstance(prediction, Prediction):
+        prediction = as_distribution(prediction)
     if isinstance(prediction, Distribution):
         raise ParameterError(
             f"decompose needs a second-order prediction, got {prediction!r}; wrap the members "
@@ -104,12 +106,9 @@ def decompose(
     if isinstance(prediction, Ensemble):
         _check_member_count(prediction, options, estimator, score)
         _check_draws(prediction, options)
-    elif are_numbers(prediction):
-        raise ParameterError(what_they_may_mean(prediction))
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
-            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
-            " wrap members, also those of other libraries, in kuq.Ensemble([...])"
+            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__}"
         )
     prediction = prediction.beside(_arrays_of(score))
     if isinstance(prediction, Ensemble):

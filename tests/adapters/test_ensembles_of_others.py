@@ -69,6 +69,16 @@ def test_what_nobody_knows_is_refused_by_its_name():
         kuq.Ensemble([])
 
 
+def test_models_are_pointed_to_what_takes_them():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    model = pipeline.make_pipeline("passthrough", ensemble.RandomForestRegressor(2))
+    model.fit(POINTS.T, POINTS[0])
+    for call in (kuq.Ensemble, kuq.as_distribution, lambda m: kuq.decompose(m, kuq.CRPS())):
+        with pytest.raises(kuq.ParameterError, match=r"from_fitted\(model, X_train, y_train\)"):
+            call(model)
+
+
 def test_every_coordinate_of_a_multivariate_normal_by_itself():
     covariance = np.array([[2.0, 0.5], [0.5, 1.0]])
     p = kuq.as_distribution(scipy.stats.multivariate_normal([1.0, 2.0], covariance), event_ndim=0)

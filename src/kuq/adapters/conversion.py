@@ -73,11 +73,14 @@ def _library(obj: object) -> str:
 
 def _unknown(obj: object, library: str) -> str:
     kind = type(obj)
+    if isinstance(obj, type):
+        return f"an object is needed, got the class {obj.__name__} itself"
     if are_numbers(obj):
         return what_they_may_mean(obj)
     if isinstance(obj, (list, tuple)):
         return (
-            "a list of predictions is an ensemble: kuq.Ensemble(predictions) converts each of them"
+            "a list of predictions is no distribution; wrap it: kuq.Ensemble(predictions) converts "
+            "each of them"
         )
     model = MODELS.get(library)
     hint = f"; if it is a model: {model}" if model else ""
