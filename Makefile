@@ -12,6 +12,8 @@
 #             under fifteen minutes); a tenth of each is part of make test
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
 #             (under ten minutes; make bench QUICK=1: under one, prints only)
+# make dist   sdist and wheel in dist, their metadata checked, and the wheel alone tried with the core
+#             tests under Python 3.11, 3.12 and 3.13, as many of them as are here (minutes)
 # make docs   the documentation site, in build/docs: open build/docs/index.html, no server needed
 # make clean  remove what these have made, apart from results of benchmarks
 #
@@ -21,6 +23,7 @@
 PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
+DIST := .venv-dist
 INSTALL := -m pip install --disable-pip-version-check -q -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
@@ -32,7 +35,7 @@ PYTEST := -m pytest -q
 BOTH := -n 2 --dist worksteal
 
 .NOTPARALLEL:
-.PHONY: demo check test lint types test-core test-alone test-all nightly elsewhere trust bench docs clean
+.PHONY: demo check test lint types test-core test-alone test-all nightly elsewhere trust bench dist docs clean
 
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
@@ -75,6 +78,9 @@ trust: $(VENV)/.test
 bench: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)
 
+dist: $(DIST)/.dist
+	@$(ONE_THREAD) $(DIST)/bin/python tests/release.py $(if $(ONLY),--only $(ONLY))
+
 docs: $(VENV)/.docs
 	@$(ONE_THREAD) $(VENV)/bin/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
@@ -104,11 +110,16 @@ $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@$(CORE)/bin/python $(INSTALL) -e . pytest hypothesis
 	@touch $@
 
+$(DIST)/.dist: $(DIST)/.created $(INPUTS)
+	@echo "installing build and twine into $(DIST)"
+	@$(DIST)/bin/python $(INSTALL) build twine
+	@touch $@
+
 %/.created:
 	@echo "creating $*"
 	@$(PYTHON) -m venv $*
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) .venv-3.* kuq-demo.png runs/demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(DIST) .venv-3.* kuq-demo.png runs/demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

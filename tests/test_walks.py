@@ -77,8 +77,8 @@ def test_a_reader_meets_the_files_in_the_order_of_the_plan():
         visited = walk(lambda: kuq.decompose(ensemble, kuq.CRPS()))
     steps = [
         "uncertainty.py",  # the entrance
+        "views.py",  # how much of the batch is seen at once
         "answers.py",
-        "views.py",
         "driver.py",
         "forms/form.py",  # the problem, whose plan is remembered
         "forms/scalar_pairs.py",

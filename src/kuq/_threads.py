@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 #: More threads would each have too little of the memory.
-MOST_WORKERS = 32
+MOST_WORKERS = 20
 
 #: Whether this code runs in a thread of ours: its own pieces are done one after the other.
 _inside = contextvars.ContextVar("inside", default=False)

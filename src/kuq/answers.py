@@ -27,12 +27,11 @@ from kuq.driver import expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
 from kuq.forms.form import Statistics
 from kuq.kernels.base import Kernel, Radial, Term
-from kuq.parts import in_parts
 from kuq.scores import evidential_score
 from kuq.scores.monte_carlo import drawn_members
 from kuq.scores.options import Options
 from kuq.tiles import member_pairs, tile_elements
-from kuq.views import View, finished, flat_bandwidth, resolve_bandwidths, views
+from kuq.views import View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
 
 
 @in_parts(0, 0)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from kuq._array import Array, detach, is_traced, namespace, same_value
+from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Score
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _KEYS = ("total", "aleatoric", "epistemic")
+#: What a result is where there is one level of uncertainty and not two.
+OF_POINTS = "spread of the members; their own noise is unknown"
+OF_ONE_MODEL = "spread of the draws of one model; what the model does not know is unknown"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -17,6 +28,8 @@ class Uncertainty(Mapping[str, Array]):
 
     Also a mapping (``u["epistemic"]``). ``method`` is the worst of "exact", "quadrature",
     "samples" and "monte-carlo" among its parts; ``score`` has every bandwidth as a number.
+    Members without noise of their own, such as points, have one level of uncertainty only: then
+    ``is_split`` is False, and ``note`` says what ``total`` is.
     """
 
     total: Array
@@ -48,6 +61,88 @@ class Uncertainty(Mapping[str, Array]):
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
+    @property
+    def is_split(self) -> bool:
+        """Whether the two parts can be told apart: at some input members have noise of their own.
+
+        >>> import kuq
+        >>> kuq.decompose(kuq.Ensemble(kuq.Point([[0.0], [1.0]])), kuq.CRPS()).is_split
+        False
+        """
+        count, alike = self._without_noise()
+        return not (self._is_of_one_model() or 0 < count == alike)
+
+    @property
+    def note(self) -> str:
+        """What a reader has to know of the split, in words; empty where all inputs are split."""
+        if self._is_of_one_model():
+            return OF_ONE_MODEL
+        count, alike = self._without_noise()
+        if count == 0:
+            return ""
+        return OF_POINTS if count == alike else f"{count} of {alike} inputs: {OF_POINTS}"
+
+    def _without_noise(self) -> tuple[int, int]:
+        """Inputs at which members are points, and inputs that are known; (0, 0) if traced.
+
+        Points that agree say nothing of their noise either, but count only beside others. Changes
+        by leaving members out are of both signs, and no parts.
+        """
+        if any(is_traced(self[key]) for key in _KEYS):
+            return 0, 0
+        xp = namespace(self.total)
+        aleatoric, epistemic = detach(self.aleatoric), detach(self.epistemic)
+        known = ~xp.isnan(detach(self.total))
+        silent = ((aleatoric == 0) | (aleatoric == -math.inf)) & known
+        if bool(xp.any(known & (epistemic < 0))) or not bool(xp.any(silent & (epistemic > 0))):
+            return 0, 0
+        return int(xp.count_nonzero(silent)), int(xp.count_nonzero(known))
+
+    def _is_of_one_model(self) -> bool:
+        """Whether the total is known and none of its parts."""
+        if any(is_traced(self[key]) for key in _KEYS):
+            return False
+        xp = namespace(self.total)
+        known = ~xp.isnan(detach(self.total))
+        parts = ~(xp.isnan(detach(self.aleatoric)) & xp.isnan(detach(self.epistemic)))
+        return bool(xp.any(known)) and not bool(xp.any(parts))
+
+    def to_frame(self, index: Any = None) -> pd.DataFrame:
+        """A pandas table with a row for every input and the columns total, aleatoric, epistemic.
+
+        ``index`` names the rows, such as ``X.index``; results with several axes have one level of
+        the index for each. ``frame.attrs`` has score, units, method and a note, if there is one.
+
+        >>> import kuq
+        >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0, 1.0], [2.0, 1.0]], 1.0)), kuq.CRPS())
+        >>> u.to_frame(index=["a", "b"]).epistemic.tolist()
+        [0.972..., 0.0]
+        """
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            raise ParameterError(
+                'to_frame needs pandas: pip install "kuq[files]", or take u["total"] as an array'
+            ) from error
+        shape = tuple(self.total.shape)
+        if index is None and len(shape) > 1:
+            index = pd.MultiIndex.from_product([range(n) for n in shape])
+        count = math.prod(shape)
+        if index is not None and len(index) != count:
+            raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
+        columns = {key: _in_numpy(self[key]).reshape(-1) for key in _KEYS}
+        frame = pd.DataFrame(columns, index=index)
+        frame.attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
+        if self.note:
+            frame.attrs["note"] = self.note
+        return frame
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        # NumPy and pandas would make an array or a column of the words in it.
+        raise TypeError(
+            "an Uncertainty holds three arrays; take one (u.total), or a table of all: u.to_frame()"
+        )
+
     def __repr__(self) -> str:
         shape = tuple(self.total.shape)
         head = f"Uncertainty(shape={shape}, score={self.score!r}, estimator={self.estimator!r}, "
@@ -55,8 +150,8 @@ class Uncertainty(Mapping[str, Array]):
         if is_traced(self.total) or 0 in shape:
             return head
         xp = namespace(self.total)
-        rows = [head]
-        for key in _KEYS:
+        rows = [head, *([f"  {self.note}"] if self.note else [])]
+        for key in _KEYS if self.is_split else _KEYS[:1]:
             values = detach(self[key])
             if not shape:
                 rows.append(f"  {key:<9} {float(values):.6g}")
@@ -67,3 +162,12 @@ class Uncertainty(Mapping[str, Array]):
             )
             rows.append(f"  {key:<9} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
         return "\n".join(rows)
+
+
+def _in_numpy(array: Array) -> np.ndarray:
+    """The values without a graph, on the CPU, in a dtype that pandas knows."""
+    values = detach(array)
+    if "16" in str(values.dtype):
+        xp = namespace(values)
+        values = xp.astype(values, xp.float32)
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)

@@ -22,10 +22,12 @@ from kuq._array import (
     torch_of,
 )
 from kuq._threads import one_thread_each, one_torch_thread
+from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
+from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
@@ -84,7 +86,8 @@ def decompose(
 ) -> Uncertainty:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
 
-    ``estimator``: "pairwise" (mean divergence between members) or "bma" (from the mixture).
+    ``estimator``: "pairwise" (mean divergence between members) or "bma" (from the mixture; with
+    SquaredError the variance of the members' means, half of the pairwise value).
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
@@ -101,6 +104,8 @@ def decompose(
     if estimator not in _ESTIMATORS:
         raise ParameterError(f"estimator must be one of {_ESTIMATORS}, got {estimator!r}")
     score = _known(score)
+    if not isinstance(prediction, Prediction):
+        prediction = as_distribution(prediction)
     if isinstance(prediction, Distribution):
         raise ParameterError(
             f"decompose needs a second-order prediction, got {prediction!r}; wrap the members "
@@ -108,10 +113,10 @@ def decompose(
         )
     if isinstance(prediction, Ensemble):
         _check_member_count(prediction, options, estimator, score)
+        _check_draws(prediction, options)
     elif not isinstance(prediction, NormalInverseGamma):
         raise ParameterError(
-            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__};"
-            " wrap arrays as kuq.Ensemble(kuq.Normal(mean, std)) or kuq.Ensemble(kuq.Samples(x))"
+            f"decompose needs an Ensemble or a NormalInverseGamma, got {type(prediction).__name__}"
         )
     if score.arrays:
         prediction = prediction.beside(score.arrays)
@@ -283,6 +288,7 @@ def member_divergences(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     score = _known(score)
     _check_ensemble(prediction, "member_divergences")
+    _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
     if isinstance(score, LogScore):
         value = log_decompose.divergence_matrix(prediction, options)
@@ -315,6 +321,7 @@ def member_influence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     score = _known(score)
     _check_ensemble(prediction, "member_influence")
+    _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
     needed = 3 if options.unbiased_members else 2
     counting = prediction.positions_that_count()
@@ -380,6 +387,28 @@ def _check_member_count(
             raise InsufficientDataError(
                 "an unbiased epistemic uncertainty needs at least two members with weight, got "
                 "all weight on one; pass unbiased=False or other weights"
+            )
+
+
+def _check_draws(prediction: Ensemble, options: Options) -> None:
+    """Refuse members with all weight on one draw: unbiased statistics of them would be NaN.
+
+    Where draws were left out since they are NaN, NaN is the answer.
+    """
+    members = prediction.members
+    for law in members if isinstance(members, tuple) else (members,):
+        if not isinstance(law, Samples) or law.weights is None or law.nan_policy == "omit":
+            continue
+        xp = namespace(law.weights)
+        alone = xp.max(law.weights, axis=-1) > 1 - 1e-9
+        if options.unbiased_samples and any_true(alone):
+            count = int(xp.sum(xp.astype(alone, law.weights.dtype)))
+            raise InsufficientDataError(
+                f"{count} of {math.prod(alone.shape)} laws have all weight on one draw, and "
+                'unbiased statistics need two; pass unbiased="members", which takes draws as they '
+                "are. If these are leaves of a forest with one training row, they know no noise: "
+                "grow trees with min_samples_leaf=5, or take the noise from out-of-bag residuals: "
+                'forest_ensemble(..., noise="normal")'
             )
 
 

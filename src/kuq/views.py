@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from kuq.distributions.base import Distribution, Parametric, Prediction
 from kuq.distributions.clipped import clipped
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
-from kuq.distributions.laws import Stack
+from kuq.distributions.laws import Stack, worst_method
 from kuq.distributions.low_rank import LowRankNormal
 from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
@@ -54,6 +55,11 @@ from kuq.tiles import pieces
 
 #: Laws whose coordinates have distribution functions that are sums over normals.
 _CLIPPED_EXACTLY = (LowRankNormal, Normal, NormalMixture, Point, Samples)
+
+#: The share of the memory that canonical forms may take; tiles have the rest.
+_SHARE = 0.25
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -462,3 +468,73 @@ def finished(values: Array, view: View) -> Array:
     if view.marginal is None or not view.event_shape:
         return shaped
     return reduce_event(shaped, view.marginal.reduce, view.marginal.weights, len(view.event_shape))
+
+
+# Some rows of the batch at a time, where the canonical form of all of them would not fit: a
+# Student-t law becomes a mixture of hundreds of normals, and under a marginal kernel draws have to
+# lie side by side.
+
+
+def in_parts(*axes: int) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Let a function of predictions, a kernel and options see some rows of the batch at a time.
+
+    ``axes``: where the first batch axis stands in each of the arrays that it returns.
+    """
+
+    def wrap(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        @functools.wraps(function)
+        def call(*args: Any) -> Answer:
+            *predictions, kernel, options = args
+            reference = predictions[0].reference
+            if not isinstance(reference, np.ndarray):
+                return function(*args)
+            largest = reference.nbytes * max([p.expansion for p in predictions])
+            if largest <= _SHARE * options.max_memory:
+                return function(*args)
+            step = _rows_at_once(predictions, kernel, options)
+            rows = predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
+            if step >= rows:
+                return function(*args)
+            kernel = resolve_bandwidths(kernel, predictions, options)
+            found = []
+            for start in range(0, rows, step):
+                some = [p.rows(slice(start, start + step)) for p in predictions]
+                found.append(function(*some, kernel, options))
+            return cast(Answer, _joined(found, axes))
+
+        return call
+
+    return wrap
+
+
+def _rows_at_once(predictions: list[Prediction], kernel: Kernel, options: Options) -> int:
+    """Rows whose copies fit; a function, or an array over the batch, cannot be cut."""
+    stages = [stage for term in kernel.parts for stage in term.stages]
+    neutral = all(isinstance(stage, (MarginalStage, Select)) for stage in stages)
+    if not neutral or options.draws is not None or not predictions[0].batch_shape:
+        return predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
+    if any(is_array(getattr(term.kernel, "bandwidth", None)) for term in kernel.parts):
+        return predictions[0].batch_shape[0]
+    marginal = any(isinstance(stage, MarginalStage) for stage in stages)
+    held = 0
+    for prediction in predictions:
+        some = prediction.rows(slice(0, 2))  # of one row alone nothing has to be moved
+        given = arrays_of(some)
+        for array in stack_of(first_or_second_order(some), marginal, options.rtol).arrays():
+            if not any(np.may_share_memory(array, own) for own in given):
+                held += array.nbytes // 2
+    return max(1, int(_SHARE * options.max_memory / max(1, held)))
+
+
+def _joined(found: list[Any], axes: tuple[int, ...]) -> Any:
+    """Arrays one after the other, the worst of methods, and the first of anything else."""
+    if not isinstance(found[0], tuple):
+        return np.concatenate(found, axis=axes[0])
+    remaining = iter(axes)
+    columns: list[Any] = []
+    for column in zip(*found, strict=True):
+        if isinstance(column[0], np.ndarray):
+            columns.append(np.concatenate(column, axis=next(remaining)))
+        else:
+            columns.append(worst_method(*column) if isinstance(column[0], str) else column[0])
+    return tuple(columns)

@@ -75,6 +75,21 @@ def boosted():
     return fit
 
 
+def test_catboost_with_residual_noise_and_in_a_pipeline(boosted):
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    model = boosted("RMSE")
+    alone = kuq.adapters.virtual_ensemble(model, X[:20], n_members=4)
+    assert not kuq.decompose(alone, kuq.CRPS()).is_split
+    found = kuq.adapters.virtual_ensemble(model, X[:20], n_members=4, held_out=(X[100:], Y[100:]))
+    spread = np.sqrt(np.mean((Y[100:] - model.predict(X[100:])) ** 2))
+    np.testing.assert_allclose(found.members.scale, spread, rtol=1e-9)
+    steps = pipeline.make_pipeline("passthrough", model)
+    inside = kuq.adapters.virtual_ensemble(steps, X[:20], n_members=4)
+    np.testing.assert_array_equal(inside.member_means(), alone.member_means())
+    with pytest.raises(kuq.ParameterError, match="predicts its noise"):
+        kuq.adapters.virtual_ensemble(boosted("RMSEWithUncertainty"), X, held_out=(X, Y))
+
+
 def test_catboost_virtual_ensembles(boosted):
     model = boosted("RMSEWithUncertainty")
     ensemble = kuq.adapters.virtual_ensemble(model, X[:20], n_members=6)

@@ -163,7 +163,7 @@ def test_wrong_options(arguments, words, folder, capsys):
         (["p.npz", "--score", "crsp"], "one of crps"),
         (["p.npz", "--report", "page.pdf"], ".html"),
         (["p.npz", "--nan", "ignore"], "invalid choice"),
-        (["p.npz", "--draws", "-3"], "integer"),
+        (["p.npz", "--monte-carlo", "-3"], "integer"),
         ([], "FILE"),
     ],
 )

@@ -57,7 +57,7 @@ def tree_predictions(forest, x):
 def test_the_mean_of_a_leaf_is_the_prediction_of_the_tree(name, vector):
     y = np.exp(VECTOR if vector else SCALAR)
     forest = FORESTS[name].fit(X, y)
-    ensemble = forest_ensemble(forest, X, y, NEW)
+    ensemble = forest_ensemble(forest, X, y, NEW, noise="leaves")
     assert ensemble.batch_shape == (20,)
     assert ensemble.event_shape == ((3,) if vector else ())
     means = ensemble.member_means()
@@ -112,7 +112,7 @@ def test_missing_inputs_go_where_the_trees_send_them():
     holes = X.copy()
     holes[::7, 1] = np.nan
     forest = RandomForestRegressor(5, random_state=0).fit(holes, SCALAR)
-    ensemble = forest_ensemble(forest, holes, SCALAR, holes[:10])
+    ensemble = forest_ensemble(forest, holes, SCALAR, holes[:10], noise="leaves")
     np.testing.assert_allclose(ensemble.mean(), forest.predict(holes[:10]), rtol=1e-12)
 
 

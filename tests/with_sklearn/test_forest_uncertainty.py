@@ -52,7 +52,7 @@ def test_predictions_that_are_less_sure_are_worse_on_real_data(seed):
     order = np.random.default_rng(seed).permutation(len(data))
     train, test = data[order[:300]], data[order[300:]]
     forest = RandomForestRegressor(100, random_state=seed).fit(train[:, :-1], train[:, -1])
-    model = UncertaintyRegressor.from_fitted(forest, train[:, :-1], train[:, -1])
+    model = UncertaintyRegressor.from_fitted(forest, train[:, :-1], train[:, -1], noise="leaves")
     law = model.predict_distribution(test[:, :-1])
     loss = kuq.score(law, test[:, -1], kuq.CRPS(), unbiased=False)
     total = model.predict_uncertainty(test[:, :-1]).total
@@ -67,7 +67,9 @@ def test_retention_beats_the_plain_variance_of_the_forest(uci):
         order = np.random.default_rng(seed).permutation(len(data))
         train, test = data[order[:824]], data[order[824:]]
         forest = RandomForestRegressor(100, random_state=seed).fit(train[:, :-1], train[:, -1])
-        model = UncertaintyRegressor.from_fitted(forest, train[:, :-1], train[:, -1])
+        model = UncertaintyRegressor.from_fitted(
+            forest, train[:, :-1], train[:, -1], noise="leaves"
+        )
         trees = np.stack([tree.predict(test[:, :-1]) for tree in forest.estimators_])
         law = model.predict_distribution(test[:, :-1])
         loss = kuq.score(law, test[:, -1], kuq.CRPS(), unbiased=False)

@@ -154,7 +154,8 @@ def test_leaves_of_one_target_know_no_noise():
     model = UncertaintyRegressor(RandomForestRegressor(5), random_state=0).fit(X, Y)
     with pytest.raises(kuq.InsufficientDataError, match="min_samples_leaf"):
         model.predict_uncertainty(X, unbiased=True)
-    assert np.all(model.predict_uncertainty(X).aleatoric == 0)
+    with pytest.warns(UserWarning, match="min_samples_leaf=5"):
+        assert np.all(model.predict_uncertainty(X).aleatoric == 0)
 
 
 def test_wrong_use_is_refused():

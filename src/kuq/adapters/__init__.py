@@ -1,6 +1,6 @@
 """Predictions of other libraries as kuq distributions: one small adapter for each library."""
 
-from kuq.adapters.catboost_models import virtual_ensemble
+from kuq.adapters.boosted_models import virtual_ensemble
 from kuq.adapters.conversion import as_distribution
 from kuq.adapters.quantile_forecasts import quantiles
 

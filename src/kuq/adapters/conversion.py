@@ -7,6 +7,7 @@ from typing import Any
 
 from kuq.adapters.sample_arrays import from_forecast
 from kuq.distributions.base import Prediction
+from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.errors import ParameterError
 
 #: The module with ``convert(obj, event_ndim)`` for objects of a library; imported for those only.
@@ -14,12 +15,21 @@ ADAPTERS = {
     "torch": "kuq.adapters.torch_distributions",
     "scipy": "kuq.adapters.scipy_stats",
     "ngboost": "kuq.adapters.ngboost_predictions",
+    "skpro": "kuq.adapters.skpro_distributions",
+    "botorch": "kuq.adapters.botorch_posteriors",
+    "arviz": "kuq.adapters.inference_data",
+    "xarray": "kuq.adapters.inference_data",
+    "pandas": "kuq.adapters.quantile_tables",
 }
 #: What to call where an object is a model, which predicts nothing without data.
 MODELS = {
     "catboost": "kuq.adapters.virtual_ensemble(model, data)",
     "ngboost": "kuq.as_distribution(model.pred_dist(X))",
-    "sklearn": "kuq.sklearn.forest_ensemble(forest, X_train, y_train, X)",
+    "lightgbm": "kuq.adapters.virtual_ensemble(model, X, held_out=(X, y))",
+    "sklearn": "kuq.sklearn.UncertaintyRegressor.from_fitted(model, X_train, y_train), for "
+    "gradient boosting kuq.adapters.virtual_ensemble(model, X, held_out=(X, y)), for Gaussian "
+    "processes kuq.sklearn.posterior_ensemble(model, X)",
+    "xgboost": "kuq.adapters.virtual_ensemble(model, X, held_out=(X, y))",
 }
 
 
@@ -27,11 +37,14 @@ def as_distribution(obj: Any, *, event_ndim: int | None = None) -> Prediction:
     """The kuq distribution that an object of another library stands for.
 
     Takes ``torch.distributions`` (Normal, StudentT, MultivariateNormal, LowRankMultivariateNormal,
-    MixtureSameFamily of normals, Independent around them), frozen ``norm``, ``t`` and
-    ``multivariate_normal`` of ``scipy.stats`` and its ``Normal``, NGBoost predictions, and
-    forecasts of GluonTS and darts. Parameters are taken as they are; gradients flow.
-    ``event_ndim`` is how many of the last axes form one outcome: by default as many as the object
-    says, and none for libraries that have no word for it.
+    MixtureSameFamily of normals, Independent and affine transforms around them), posteriors of
+    GPyTorch and BoTorch, frozen ``norm``, ``t`` and ``multivariate_normal`` of ``scipy.stats`` and
+    its ``Normal``, NGBoost predictions, distributions of skpro and sktime, tables of quantiles and
+    intervals of sktime, forecasts of GluonTS and darts, and posterior predictive draws of ArviZ.
+    Parameters are taken as they are; gradients flow. ``event_ndim`` is how many of the last axes
+    form one outcome: by default as many as the object says, and none for libraries that have no
+    word for it. So a posterior at 50 points is one outcome; ``event_ndim=0`` takes every point by
+    itself. What stands for members, such as a Mixture of skpro, becomes an Ensemble.
 
     >>> import kuq, scipy.stats
     >>> kuq.as_distribution(scipy.stats.t(5.0, loc=[0.0, 1.0], scale=2.0))
@@ -60,11 +73,14 @@ def _library(obj: object) -> str:
 
 def _unknown(obj: object, library: str) -> str:
     kind = type(obj)
-    if isinstance(obj, (list, tuple, int, float)) or kind.__name__ in ("ndarray", "Tensor"):
+    if isinstance(obj, type):
+        return f"an object is needed, got the class {obj.__name__} itself"
+    if are_numbers(obj):
+        return what_they_may_mean(obj)
+    if isinstance(obj, (list, tuple)):
         return (
-            f"numbers ({kind.__name__}) do not say what they mean; wrap them as "
-            "kuq.Samples(draws), kuq.Normal(mean, std) or kuq.Point(value), and a list of "
-            "predictions as kuq.Ensemble([kuq.as_distribution(p) for p in predictions])"
+            "a list of predictions is no distribution; wrap it: kuq.Ensemble(predictions) converts "
+            "each of them"
         )
     model = MODELS.get(library)
     hint = f"; if it is a model: {model}" if model else ""

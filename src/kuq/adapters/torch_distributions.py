@@ -30,12 +30,34 @@ def convert(obj: Any, event_ndim: int | None) -> Prediction | None:
         return StudentT(law.df, law.loc, law.scale, axes)
     if isinstance(law, td.MixtureSameFamily):
         return _mixture(law, axes)
+    if isinstance(law, td.TransformedDistribution):
+        return _moved(law, axes)
     if isinstance(law, (td.LowRankMultivariateNormal, td.MultivariateNormal)):
+        if event_ndim == 0:  # every coordinate by itself
+            return Normal(law.mean, torch.sqrt(law.variance))
         require_vectors(axes)
         if isinstance(law, td.LowRankMultivariateNormal):
             return LowRankNormal(law.loc, law.cov_factor, law.cov_diag)
         return _full_normal(law)
     return None
+
+
+def _moved(law: td.TransformedDistribution, axes: int) -> Prediction | None:
+    """a + b X for a normal or Student-t X, such as the rescaled forecasts of GluonTS."""
+    base = law.base_dist
+    while isinstance(base, td.Independent):
+        base = base.base_dist
+    if not isinstance(base, (td.Normal, td.StudentT)):
+        return None
+    loc, scale = base.loc, base.scale
+    for step in law.transforms:
+        if not isinstance(step, td.AffineTransform):
+            return None
+        shift, factor = torch.as_tensor(step.loc), torch.as_tensor(step.scale)
+        loc, scale = shift + factor * loc, torch.abs(factor) * scale
+    if isinstance(base, td.Normal):
+        return Normal(loc, scale, axes)
+    return StudentT(base.df, loc, scale, axes)
 
 
 def _full_normal(law: td.MultivariateNormal) -> LowRankNormal:

@@ -16,6 +16,7 @@ from kuq.cli.arguments import (
     printable,
     score,
 )
+from kuq.errors import NoClosedFormError
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ layout:
                   and weight_0, weight_1, ... of members; or loc, nu, alpha, beta; or a row per
                   input and member with the columns member, [sample], mean and std or value,
                   [weight], and others that tell the inputs apart
-  .nc .zarr       variables with a dimension member (realization, number, ensemble) and, for draws,
-                  sample; may be larger than memory
+  .nc .zarr       variables with a dimension member (realization, number, ensemble, model) and, for
+                  draws, sample; may be larger than memory. Runs of one model along number are
+                  single values: their spread, or with --draws number that of one distribution
 """
 
 
@@ -77,7 +79,14 @@ def add(commands: Commands) -> None:
             f"--{name}", metavar="NAME", help=f"the array or column with the {what}"
         )
     layout.add_argument("--member", metavar="DIM", help="the dimension, column or axis of members")
-    layout.add_argument("--sample", metavar="DIM", help="the dimension, column or axis of draws")
+    layout.add_argument(
+        "--draws",
+        "--sample",
+        dest="sample",
+        metavar="DIM",
+        help="the dimension, column or axis of draws; in .nc and .zarr without members those of "
+        "one model, whose spread is not split",
+    )
     layout.add_argument(
         "--event",
         default="",
@@ -91,7 +100,7 @@ def add(commands: Commands) -> None:
         help="what to do with draws that are NaN (default: raise an error)",
     )
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
-    drawing.add_argument("--draws", type=natural_number, metavar="N", help="draws per member")
+    drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
     drawing.add_argument("--seed", type=natural_number, metavar="N", help="seed (default: 0)")
 
 
@@ -108,15 +117,19 @@ def run(options: argparse.Namespace) -> int:
     if options.report is not None:
         check_target(options.report, PAGE, [options.file])  # before anything is computed
     progress = _Progress()
-    result = decompose_file(
-        options.file,
-        options.score,
-        out=options.out,
-        layout=layout,
-        progress=progress,
-        draws=options.draws,
-        seed=options.seed,
-    )
+    try:
+        result = decompose_file(
+            options.file,
+            options.score,
+            out=options.out,
+            layout=layout,
+            progress=progress,
+            draws=options.monte_carlo,
+            seed=options.seed,
+        )
+    except NoClosedFormError as error:  # in words of the command line
+        text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
+        raise NoClosedFormError(text) from None
     progress.end()
     print(printable(_summary(result)))
     if options.report is not None:
@@ -135,7 +148,7 @@ def _summary(result: DecomposedFile) -> str:
     lines = [
         f"{result.source.name}: {result.description}",
         f"score: {u.score!r} ({u.units}; {u.method})",
-        *(f"note: {note}" for note in result.notes),
+        *(f"note: {note}" for note in (*result.notes, u.note) if note),
         "",
         summary_table(u),
         "",

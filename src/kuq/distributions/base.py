@@ -24,6 +24,8 @@ class Prediction(ABC):
 
     #: The dtype of results: that of the arrays as given.
     dtype: Any
+    #: Numbers that the canonical form has at most for each one of the first array.
+    expansion: int = 1
 
     @property
     @abstractmethod

@@ -25,6 +25,7 @@ from kuq._array import (
 )
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.laws import Law, Stack
+from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.distributions.strays import heaviest, strays
 from kuq.errors import ParameterError, ShapeError
 
@@ -34,8 +35,8 @@ class Ensemble(Prediction):
     """Members of an ensemble: axis 0 of a distribution's batch, or a list of distributions.
 
     Listed members may be of different kinds and sample counts; they share batch and event
-    shapes. ``weights`` (M,) are normalised. Where a first-order law is expected, an Ensemble
-    means its mixture.
+    shapes. Those of other libraries are converted by ``kuq.as_distribution``. ``weights`` (M,) are
+    normalised. Where a first-order law is expected, an Ensemble means its mixture.
 
     >>> import kuq, numpy as np
     >>> kuq.Ensemble(kuq.Samples(np.zeros((4, 5, 8))))
@@ -46,7 +47,8 @@ class Ensemble(Prediction):
     event_shape: tuple[int, ...] = ()
     reference: Array = None
 
-    def __init__(self, members: Distribution | Sequence[Distribution], weights: Any = None) -> None:
+    def __init__(self, members: Distribution | Sequence[Any], weights: Any = None) -> None:
+        members = _converted(members)
         if weights is not None:
             members = _beside(members, weights)
         if isinstance(members, Distribution):
@@ -67,11 +69,13 @@ class Ensemble(Prediction):
         else:
             raise ParameterError(
                 "members must be a distribution or a list of distributions, got "
-                f"{type(members).__name__}; wrap arrays in Normal, Samples or Point first"
+                f"{type(members).__name__}"
             )
         if count == 0:
             raise ShapeError("an Ensemble needs at least one member, got none")
         self.member_count = count
+        laws = self.members if isinstance(self.members, tuple) else (self.members,)
+        self.expansion = max([law.expansion for law in laws])
         self.event_shape = first.event_shape
         self.reference = first.reference
         self._first = first
@@ -113,8 +117,7 @@ class Ensemble(Prediction):
         for member in self.members:
             if not isinstance(member, Distribution):
                 raise ParameterError(
-                    f"every member must be a distribution, got {type(member).__name__}; "
-                    "wrap arrays in Normal, Samples or Point first"
+                    f"every member must be a distribution, got {type(member).__name__}"
                 )
         references = [member.reference for member in self.members]
         self.members = tuple(member.beside(references) for member in self.members)
@@ -266,6 +269,19 @@ class Ensemble(Prediction):
         shown = [repr(m) for m in self.members]
         kinds = [f"{len(list(run))} × {text}" for text, run in groupby(shown)]
         return f"Ensemble of {' + '.join(kinds)}"
+
+
+def _converted(members: Any) -> Any:
+    """Members of other libraries as distributions; what no library knows is left as it is."""
+    if isinstance(members, Prediction):
+        return members
+    if are_numbers(members):
+        raise ParameterError(what_they_may_mean(members))
+    from kuq.adapters.conversion import as_distribution  # it needs the laws of this package
+
+    if isinstance(members, (list, tuple)):
+        return [m if isinstance(m, Prediction) else as_distribution(m) for m in members]
+    return as_distribution(members)
 
 
 def _in_jax(members: Distribution | Sequence[Distribution]) -> Distribution | list[Distribution]:

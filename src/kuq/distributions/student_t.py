@@ -42,6 +42,7 @@ class StudentT(Distribution):
     StudentT(batch=(2,), event=())
     """
 
+    expansion = 1024
     parameters = ("loc", "df", "scale")
 
     def __init__(self, df: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:

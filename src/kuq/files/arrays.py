@@ -34,7 +34,8 @@ def read_npz(
         raise ParameterError("evidential predictions have no members; leave out --member")
     if law != "samples" and sample_axis is not None:
         raise ParameterError(
-            f"--sample is for draws, and the file is read as {law}; name their array: --samples"
+            f"--draws is for draws, and the file is read as {law}; name their array: --samples "
+            "(Monte Carlo is --monte-carlo)"
         )
     found = {
         role: as_parameter(role, name, as_doubles(name, arrays[name]))

@@ -132,7 +132,7 @@ def read_stored(path: Path, layout: Layout) -> StoredPrediction:
         layout.names,
         event_ndim=event or 0,
         member_axis=_axis(layout.member, "--member"),
-        sample_axis=_axis(layout.sample, "--sample"),
+        sample_axis=_axis(layout.sample, "--draws"),
         nan_policy=layout.nan_policy,
     )
 

@@ -47,7 +47,7 @@ def read_result(
         parts["aleatoric"],
         parts["epistemic"],
         score=call.score,
-        estimator=str(about["estimator"]),
+        estimator=str(about.get("estimator", "pairwise")),
         unbiased=True,
         method=str(about["method"]),
         units="dimensionless" if about["units"] == "1" else str(about["units"]),
@@ -102,8 +102,9 @@ def _label(value: Any) -> str:
 def _described(call: Call, thinned: dict[Any, int]) -> str:
     operand = call.operands[0]
     sizes = ", ".join(f"{dim} {n}" for dim, n in operand.sizes.items())
-    members = operand.layout.member
-    whose = f"members along {members!r}" if members is not None else "evidential"
+    members, draws = operand.layout.member, operand.layout.sample
+    whose = f"draws of one model along {draws!r}" if draws is not None else "evidential"
+    whose = f"members along {members!r}" if members is not None else whose
     text = f"{operand.layout.family.build.__name__}, {whose} ({sizes})"
     if thinned:
         shown = ", ".join(f"every {step}th along {dim}" for dim, step in thinned.items())

@@ -117,7 +117,7 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
     dataset = grid.dataset
     law, roles = _law_in(grid, layout)
     if layout.sample is not None and law not in ("samples", "points"):
-        raise ParameterError(f"--sample is for draws, and the file holds {law} predictions")
+        raise ParameterError(f"--draws is for draws, and the file holds {law} predictions")
     squared = is_variance("scale", roles.get("scale", ""))
     notes = [*grid.notes, *_missing(grid, roles.values())]
     weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None

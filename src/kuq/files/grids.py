@@ -21,7 +21,7 @@ from kuq.files.claims import check_memory
 from kuq.files.decompose import DecomposedFile, Layout
 from kuq.files.grid_source import Doubles, opened, prediction_in
 from kuq.files.hdf5_output import PatientFile
-from kuq.files.own import KINDS, MADE_BY, grid_mark
+from kuq.files.own import KINDS, MADE_BY, PARTS, grid_mark
 from kuq.files.stored import Progress
 from kuq.kernels.base import Score
 
@@ -48,7 +48,7 @@ def decompose_grid(
     except ImportError:
         raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
     from kuq.files.grid_result import read_result
-    from kuq.xarray.call import Settings, prepared, with_members
+    from kuq.xarray.call import Settings, is_of_one_model, prepared, with_members
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.measures import decompose
@@ -65,10 +65,15 @@ def decompose_grid(
         if found.weights is not None:
             settings["member_weights"] = found.weights
         event = tuple(layout.event)
-        dims = with_members(data, Dimensions(layout.member or AUTO, layout.sample or AUTO, event))
+        dims = Dimensions(layout.member or AUTO, layout.sample or AUTO, event)
+        if not is_of_one_model(data, dims, layout.sample):
+            dims = with_members(data, dims)
         data = _in_pieces(path, data, found.squared, *layout_of(data, dims, layout.nan_policy))
         call = prepared([data], score, dims, None, settings)
-        u = decompose(data, call.score, dims.member or AUTO, dims.sample, event, **settings)
+        u = decompose(
+            data, call.score, dims.member, dims.sample, event, draws_dim=layout.sample, **settings
+        )
+        u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in u})
         u = u.drop_encoding()  # codecs of another format would not fit
         with _telling(progress):
             _write(u, out, path)

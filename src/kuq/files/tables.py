@@ -91,12 +91,12 @@ class _TableLayout(ABC):
 def _layout(
     columns: list[str], names: Names, member: str | None, sample: str | None
 ) -> _TableLayout:
-    member = _column(columns, member, MEMBERS, "--member")
+    member = _column([c for c in columns if c != sample], member, MEMBERS, "--member")
     if member is not None:
-        sample = _column(columns, sample, DRAWS, "--sample")
+        sample = _column(columns, sample, DRAWS, "--draws")
         return _long_layout(columns, names, member, sample)
     if sample is not None:
-        raise ParameterError("--sample is for tables with a row per draw, which need --member")
+        raise ParameterError("--draws is for tables with a row per draw, which need --member")
     wide = _wide_columns(columns)
     if wide:
         if names.given():
@@ -126,6 +126,7 @@ def _column(columns: list[str], given: str | None, usual: Sequence[str], option:
     if len(found) > 1:
         raise ParameterError(
             f"the columns {listed(found)} may each be {option[2:]}; say which: {option} {found[0]}"
+            + (f"; if the other holds draws of each: --draws {found[1]}" * (option == "--member"))
         )
     return found[0] if found else None
 

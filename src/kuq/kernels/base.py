@@ -186,10 +186,8 @@ class Radial(Kernel):
     #: k(x, x)
     diagonal: float = 0.0
 
-    @property
-    def degree(self) -> float | None:
-        """k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous."""
-        return None
+    #: k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous.
+    degree: float | None = None
 
     @abstractmethod
     def profile(self, s: Array, xp: Namespace) -> Array:
@@ -250,9 +248,7 @@ class Bounded(Radial):
             translation_invariant=True,
         )
 
-    @property
-    def units(self) -> str:
-        return "dimensionless"
+    units = "dimensionless"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,8 +16,10 @@ from kuq.kernels.parameters import check_weights
 class SquaredError(Radial):
     """The kernel k(x, y) = ‖x − y‖²: AU is the mean variance, EU the spread of the means.
 
-    Proper but not strictly: it sees means only, so EU is zero for members that differ in shape
-    but not in mean. Exact for every law, by moments.
+    By default EU compares members in pairs and is *twice* the variance of their means; with
+    ``estimator="bma"`` it is that variance, and total the variance of the mixture. Proper but not
+    strictly: it sees means only, so EU is zero for members that differ in shape but not in mean.
+    Exact for every law, by moments.
 
     >>> import kuq
     >>> float(kuq.entropy(kuq.Normal(0.0, 3.0), kuq.SquaredError()))
@@ -29,9 +31,7 @@ class SquaredError(Radial):
     def __post_init__(self) -> None:
         check_weights(self)
 
-    @property
-    def degree(self) -> float:
-        return 2.0
+    degree = 2.0
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         return s

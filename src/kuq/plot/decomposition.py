@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 
 def decomposition(
-    u: Any, x: Any = None, *, parts: Sequence[str] = PARTS, ax: Axes | None = None
+    u: Any, x: Any = None, *, parts: Sequence[str] | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw total, aleatoric and epistemic uncertainty along one input.
 
     ``u`` is an Uncertainty, or a Dataset of ``kuq.xarray.decompose``, over one axis; ``x`` are the
-    inputs, in any order, by default the coordinate of the Dataset or the position.
+    inputs, in any order, by default the coordinate of the Dataset or the position. ``parts`` are
+    all three, or of what is not split the total, labelled by what it is.
 
     >>> import kuq, numpy as np, matplotlib
     >>> matplotlib.use("agg")
@@ -42,8 +43,11 @@ def decomposition(
     >>> [line.get_label() for line in ax.lines]
     ['total', 'aleatoric', 'epistemic']
     """
-    if not parts:
+    if parts is not None and not parts:
         raise ParameterError(f"parts must name some of {', '.join(PARTS)}")
+    note = _note(u)
+    if parts is None:
+        parts = ("total",) if note else PARTS
     drawn = [(part, part_of(u, part)) for part in parts]
     at, label = _inputs(drawn[0][1], x)
     order = np.argsort(at, kind="stable")
@@ -55,7 +59,8 @@ def decomposition(
             raise ShapeError(f"x must have the shape {values.shape} of {part}, got {at.shape}")
         style = {"lw": 1.3, "ls": "--"} if part == "total" else {"lw": 2.2}
         colour = COLOURS[part]
-        ax.plot(at[order], values[order], color=colour, label=part, **style)
+        named = note if note and part == "total" else part
+        ax.plot(at[order], values[order], color=colour, label=named, **style)
         if part != "total":
             ax.fill_between(at[order], values[order], color=colour, alpha=0.12, lw=0)
     ax.margins(x=0)
@@ -65,6 +70,13 @@ def decomposition(
     ax.set_ylabel(with_unit("uncertainty", units_of(u)))
     ax.legend(frameon=False)
     return tidy(ax)
+
+
+def _note(u: Any) -> str:
+    """What the total of a result that is not split is; empty if it is split."""
+    if hasattr(u, "is_split"):
+        return "" if u.is_split else str(u.note)
+    return str(getattr(u, "attrs", {}).get("note", ""))
 
 
 def _inputs(component: Any, x: Any) -> tuple[np.ndarray, str]:

@@ -63,6 +63,11 @@ def _name(result: DecomposedFile) -> str:
     return ":".join([name, *(f"{float(n):.4g}" for n in numbers)]) if name in NAMES else text
 
 
+def _shown_parts(result: DecomposedFile) -> tuple[str, ...]:
+    """The components; of a spread that cannot be split only the total."""
+    return PARTS if result.uncertainty.is_split else ("total",)
+
+
 def _finite_mean(values: np.ndarray) -> float:
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if finite.size else float("nan")
@@ -75,16 +80,32 @@ def _overview(result: DecomposedFile) -> Iterator[str]:
     share = _share(result, means)
     yield "<div class='cards'>"
     yield card(f"{count:,}".replace(",", " "), "predictions")
-    yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
-    yield card(plain(means["aleatoric"]), "mean aleatoric: noise that stays", "aleatoric")
-    yield card(plain(means["epistemic"]), "mean epistemic: what is not known", "epistemic")
-    if share is not None:
-        yield card(f"{100 * share:.0f} %", "of the total is epistemic")
-    yield "</div>"
-    yield paragraph(_in_words(share))
+    if not u.is_split:
+        yield card(plain(means["total"]), f"mean spread ({u.units})")
+        yield "</div>"
+        yield paragraph(_one_level(u.note))
+    else:
+        yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
+        yield card(plain(means["aleatoric"]), "mean aleatoric: noise that stays", "aleatoric")
+        yield card(plain(means["epistemic"]), "mean epistemic: what is not known", "epistemic")
+        if share is not None:
+            yield card(f"{100 * share:.0f} %", "of the total is epistemic")
+        yield "</div>"
+        yield paragraph(_in_words(share))
+        if u.note:
+            yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
     infinite = sum(int(np.isinf(np.asarray(u[part])).sum()) for part in PARTS)
     if infinite:
         yield paragraph(f"{infinite} values are infinite and left out of means and figures.")
+
+
+def _one_level(note: str) -> str:
+    return (
+        f"These numbers are the {note}. So they are not split into aleatoric and epistemic "
+        "uncertainty, and nothing follows from them about what more training data would change. "
+        "Members that predict distributions (a mean and a standard deviation, or draws) can be "
+        "split."
+    )
 
 
 def _share(result: DecomposedFile, means: dict[str, float]) -> float | None:
@@ -118,53 +139,56 @@ def _in_words(share: float | None) -> str:
 
 def _distributions(result: DecomposedFile) -> Iterator[str]:
     u = result.uncertainty
-    every = {part: np.asarray(u[part], dtype=float).ravel() for part in PARTS}
+    every = {part: np.asarray(u[part], dtype=float).ravel() for part in _shown_parts(result)}
     pooled = np.concatenate([v[np.isfinite(v)] for v in every.values()])
     if pooled.size == 0:
         return
     low, high = float(min(pooled.min(), 0.0)), float(np.quantile(pooled, 0.998))
     ticks = figures.round_limits(low, high if high > low else low + 1.0)
     yield "<h2>How large the components are</h2>"
+    same = "The same axis for all three; the" if u.is_split else "The"
     yield paragraph(
-        "The same axis for all three; the dashed line is the median. The few largest values are "
-        "counted in the last bar."
+        f"{same} dashed line is the median. The few largest values are counted in the last bar."
     )
     yield "<div class='figures'>"
-    for part in PARTS:
+    for part in _shown_parts(result):
         yield figure(figures.histogram(every[part], part, low, ticks, u.units), part.capitalize())
     yield "</div>"
 
 
 def _least_known(result: DecomposedFile) -> Iterator[str]:
     u = result.uncertainty
-    parts = {part: np.asarray(u[part], dtype=float) for part in PARTS}
+    parts = {part: np.asarray(u[part], dtype=float) for part in _shown_parts(result)}
     if parts["total"].ndim == 0:
         return
+    first = "epistemic" if u.is_split else "total"
     over = ""
     if parts["total"].ndim > 2:  # rank what has a field of its own by the mean of its field
         axes = tuple(range(1, parts["total"].ndim))
         over = f" Means over {', '.join(result.dims[1:])}."
         parts = {part: values.mean(axis=axes) for part, values in parts.items()}
-    epistemic = np.nan_to_num(parts["epistemic"].ravel(), nan=-np.inf)
-    order = np.argsort(-epistemic, kind="stable")[:_ROWS]
+    ranked = np.nan_to_num(parts[first].ravel(), nan=-np.inf)
+    order = np.argsort(-ranked, kind="stable")[:_ROWS]
     largest = np.max(np.abs(parts["total"].ravel()[order]))
-    bars = bool(np.all(np.isfinite(largest)) and largest > 0)
+    bars = bool(u.is_split and np.all(np.isfinite(largest)) and largest > 0)
     bars = bars and all(bool(np.all(v.ravel()[order] >= -0.02 * largest)) for v in parts.values())
     heading = escape(", ".join(result.dims[: parts["total"].ndim]))
-    yield "<h2>The inputs that the model knows least about</h2>"
+    title = "that the model knows least about" if u.is_split else "with the largest spread"
+    yield f"<h2>The inputs {title}</h2>"
     key = "".join(
         f"<span class='keys'><span class='key {part}'></span>{part}</span> "
         for part in ("aleatoric", "epistemic")
     )
-    yield (
-        "<p>Sorted by epistemic uncertainty: where the members disagree most. These are the inputs "
-        f"to look at, or to label, first.{escape(over)}{key if bars else ''}</p>"
-    )
+    why = "Sorted by epistemic uncertainty: where the members disagree most. These are the inputs "
+    why += "to look at, or to label, first."
+    if not u.is_split:
+        why = "Sorted by the spread, which may come from noise as well as from missing knowledge."
+    yield f"<p>{why}{escape(over)}{key if bars else ''}</p>"
     yield f"<div class='table'><table><thead><tr><th>{heading}</th>"
-    yield "<th>epistemic</th><th>aleatoric</th><th>total</th>"
+    yield "".join(f"<th>{part}</th>" for part in reversed(parts))
     yield ("<th class='wide'></th>" if bars else "") + "</tr></thead><tbody>"
     for position in order:
-        cells = [plain(float(parts[part].ravel()[position])) for part in reversed(PARTS)]
+        cells = [plain(float(parts[part].ravel()[position])) for part in reversed(parts)]
         row = f"<tr><td>{escape(_label(result, int(position), parts['total'].shape))}</td>"
         row += "".join(f"<td>{cell}</td>" for cell in cells)
         if bars:
@@ -209,9 +233,11 @@ def _looked_at(result: DecomposedFile) -> np.ndarray:
 
 def _maps(result: DecomposedFile) -> Iterator[str]:
     u = result.uncertainty
-    grids = {part: np.asarray(u[part], dtype=float) for part in ("aleatoric", "epistemic")}
+    shown = ("aleatoric", "epistemic") if u.is_split else ("total",)
+    grids = {part: np.asarray(u[part], dtype=float) for part in shown}
+    shape = np.asarray(u.total).shape
     where, names = _axes_of_maps(result.dims), result.dims
-    if min(grids["epistemic"].shape[-2:], default=0) < 4 or grids["epistemic"].ndim < 2:
+    if min(shape[-2:], default=0) < 4 or len(shape) < 2:
         some = result.some(_looked_at(result))
         if len(some.event_shape) != 2 or min(some.event_shape) < 4:
             return
@@ -280,7 +306,8 @@ def _members(result: DecomposedFile) -> Iterator[str]:
     whole = len(chosen) == (np.asarray(result.uncertainty.total).shape or (1,))[0]
     over = "all inputs" if whole else f"{len(chosen)} inputs, evenly spread"
     yield paragraph(
-        f"The mean divergence of every pair over {over}. Their mean is the epistemic uncertainty. "
+        f"The mean divergence of every pair over {over}. Their mean is the "
+        f"{'epistemic uncertainty' if result.uncertainty.is_split else 'spread'}. "
         "Dark pairs agree, light pairs do not."
     )
     if outlier is None:
@@ -304,10 +331,11 @@ def _outlier_note(result: DecomposedFile, some: Ensemble, member: int, ratio: fl
             ", or use a bounded score such as gaussian:median, under which a single member has "
             "limited influence"
         )
+    what = "epistemic uncertainty" if result.uncertainty.is_split else "spread"
     return (
         f"<div class='note'><b>Member {member} stands apart.</b> It disagrees with the others "
-        f"{times} times as much as they do among each other. Without it the mean epistemic "
-        f"uncertainty would be {plain(now + _finite_mean(change))} instead of {plain(now)}. "
+        f"{times} times as much as they do among each other. Without it the mean {what} "
+        f"would be {plain(now + _finite_mean(change))} instead of {plain(now)}. "
         f"{advice}.</div>"
     )
 
@@ -341,6 +369,8 @@ def _meaning(result: DecomposedFile) -> Iterator[str]:
         ("Computed", f"{methods[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."),
         ("Written to", result.out.name),
     ]  # fmt: skip
+    if not u.is_split:
+        entries[:3] = [("Spread", f"The {u.note}.")]
     if np.any(np.asarray(u.epistemic) < 0):
         text = (
             "Unbiased estimates from a finite number of draws may fall slightly below zero where "

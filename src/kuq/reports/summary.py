@@ -12,6 +12,8 @@ _COLUMNS = ("mean", "median", "90 %", "99 %", "largest")
 def summary_table(u: Uncertainty) -> str:
     """Mean, quantiles and largest value of each component, in plain characters.
 
+    Where there is one level of uncertainty and not two, only that of the total.
+
     >>> import kuq, numpy as np
     >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal(np.zeros((2, 3)), 1.0)), kuq.SquaredError())
     >>> print(summary_table(u))
@@ -21,7 +23,7 @@ def summary_table(u: Uncertainty) -> str:
     epistemic           0           0           0           0           0
     """
     lines = [" " * 9 + "".join(f"{column:>12}" for column in _COLUMNS)]
-    for part in u:
+    for part in u if u.is_split else ("total",):
         values = np.asarray(u[part], dtype=float).ravel()
         known = values[~np.isnan(values)]
         if known.size == 0:

@@ -7,7 +7,12 @@ except ModuleNotFoundError as error:
         'kuq.sklearn needs scikit-learn; install it with pip install "kuq[sklearn]"'
     ) from error
 
-from kuq.sklearn.ensembles import bagging_ensemble, forest_ensemble, normal_ensemble
+from kuq.sklearn.ensembles import (
+    bagging_ensemble,
+    forest_ensemble,
+    normal_ensemble,
+    posterior_ensemble,
+)
 from kuq.sklearn.regressor import UncertaintyRegressor
 from kuq.sklearn.scoring import scorer
 
@@ -16,5 +21,6 @@ __all__ = [
     "bagging_ensemble",
     "forest_ensemble",
     "normal_ensemble",
+    "posterior_ensemble",
     "scorer",
 ]

@@ -17,8 +17,10 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kuq
+from kuq.adapters.wrapped_models import unwrapped
 from kuq.sklearn.leaves import Indices, Leaves
 from kuq.sklearn.members import Floats, Members
+from kuq.sklearn.posterior import MEMBERS, PosteriorMembers, has_posterior, posterior_of
 from kuq.sklearn.probabilistic import NormalMembers, gives_deviations
 from kuq.sklearn.residuals import ResidualMembers, out_of_bag_residuals
 from kuq.sklearn.trees import TreeMembers
@@ -26,35 +28,49 @@ from kuq.sklearn.trees import TreeMembers
 FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
 #: Criteria under which the value of a leaf is the mean of its targets.
 _MEAN_CRITERIA = ("squared_error", "friedman_mse", "poisson")
-_NOISE = ("normal", "residuals")
+NOISE = ("auto", "leaves", "normal", "residuals")
 
 
 def members_of(fitted: Any, X_train: Any, y_train: Any, noise: str) -> Members:
     """The members of a fitted ensemble by what they can say about noise.
 
     Trees have leaves, Gaussian processes and the like a standard deviation, and all others the
-    residuals of training rows that they have not seen.
+    residuals of training rows that they have not seen; a ``noise`` other than "auto" is taken.
     """
     _check_noise(noise)
-    if isinstance(fitted, FORESTS) or _is_bagged(fitted, DecisionTreeRegressor):
-        return tree_members(fitted, X_train, y_train)
-    if isinstance(fitted, VotingRegressor) or (
-        isinstance(fitted, BaggingRegressor) and all(map(gives_deviations, fitted.estimators_))
+    inner, _ = unwrapped(fitted)
+    if noise in ("normal", "residuals"):
+        return residual_members(fitted, X_train, y_train, noise)
+    if noise == "leaves" or has_leaves(inner):
+        return tree_members(fitted, X_train, y_train, cautious=noise == "auto")
+    if has_posterior(inner):
+        return posterior_members(fitted)
+    if isinstance(inner, VotingRegressor) or (
+        isinstance(inner, BaggingRegressor) and all(map(gives_deviations, inner.estimators_))
     ):
         return normal_members(fitted, np.asarray(y_train))
-    return residual_members(fitted, X_train, y_train, noise)
+    return residual_members(fitted, X_train, y_train, "normal")
 
 
-def tree_members(fitted: Any, X_train: Any, y_train: Any, sample_weight: Any = None) -> TreeMembers:
+def has_leaves(fitted: Any) -> bool:
+    """Whether the members of a fitted ensemble are trees with training rows in their leaves."""
+    return isinstance(fitted, FORESTS) or _is_bagged(fitted, DecisionTreeRegressor)
+
+
+def tree_members(
+    fitted: Any, X_train: Any, y_train: Any, sample_weight: Any = None, *, cautious: bool = True
+) -> TreeMembers:
     """The trees of a forest, or of bagged trees, with the targets in their leaves."""
+    fitted, ready = unwrapped(fitted)
     check_is_fitted(fitted)
-    if not isinstance(fitted, FORESTS) and not _is_bagged(fitted, DecisionTreeRegressor):
+    if not has_leaves(fitted):
         raise kuq.ParameterError(
             "a fitted RandomForestRegressor, ExtraTreesRegressor or BaggingRegressor of decision "
-            f"trees is needed, got {type(fitted).__name__}"
+            f"trees is needed, got {type(fitted).__name__}{_other_ways(fitted)}"
         )
     targets = _targets(y_train)
-    apply = fitted.apply if isinstance(fitted, FORESTS) else partial(_bagged_leaves, fitted)
+    own = fitted.apply if isinstance(fitted, FORESTS) else partial(_bagged_leaves, fitted)
+    apply = partial(_after, own, ready)
     leaf = np.asarray(apply(X_train))
     if len(leaf) != len(targets):
         raise kuq.ShapeError(
@@ -67,11 +83,24 @@ def tree_members(fitted: Any, X_train: Any, y_train: Any, sample_weight: Any = N
         leaves.append(Leaves.of_tree(tree.tree_.node_count, leaf[:, position], weights))
         _check_leaf_values(tree, leaves[-1], targets, position)
     offsets = np.cumsum([0, *(tree.tree_.node_count for tree in trees[:-1])])
-    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets)
+    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets, cautious)
+
+
+def posterior_members(fitted: Any, n_members: int = MEMBERS) -> PosteriorMembers:
+    """A Gaussian process, or another regressor that knows its noise, as functions it may be."""
+    fitted, ready = unwrapped(fitted)
+    check_is_fitted(fitted)
+    if not has_posterior(fitted):
+        raise kuq.ParameterError(
+            "a fitted GaussianProcessRegressor, BayesianRidge or ARDRegression is needed, got "
+            f"{type(fitted).__name__}; for a bag or a vote of them: normal_ensemble"
+        )
+    return PosteriorMembers(partial(_after, partial(posterior_of, fitted), ready), n_members)
 
 
 def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
     """The regressors with ``return_std`` of a BaggingRegressor or VotingRegressor."""
+    fitted, ready = unwrapped(fitted)
     check_is_fitted(fitted)
     if not isinstance(fitted, (BaggingRegressor, VotingRegressor)) or not all(
         map(gives_deviations, fitted.estimators_)
@@ -79,27 +108,30 @@ def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
         raise kuq.ParameterError(
             "a fitted BaggingRegressor or VotingRegressor of regressors whose predict takes "
             f"return_std (GaussianProcessRegressor, BayesianRidge) is needed, got {fitted!r}"
+            + ("; for one of them alone: posterior_ensemble" if has_posterior(fitted) else "")
         )
     outputs = 1 if y_train is None or y_train.ndim < 2 else y_train.shape[1]
     weights = None
     if isinstance(fitted, VotingRegressor) and fitted.weights is not None:
         pairs = zip(fitted.estimators, fitted.weights, strict=True)
         weights = np.asarray([weight for (_, part), weight in pairs if not _is_dropped(part)])
-    return NormalMembers(
-        partial(_normals_of_each, fitted), len(fitted.estimators_), outputs, weights
-    )
+    predict = partial(_after, partial(_normals_of_each, fitted), ready)
+    return NormalMembers(predict, len(fitted.estimators_), outputs, weights)
 
 
 def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> ResidualMembers:
-    """The regressors of a BaggingRegressor, with noise from the rows outside their bags."""
-    _check_noise(noise)
-    if not isinstance(fitted, BaggingRegressor):
+    """The regressors of a BaggingRegressor or forest, with noise from rows outside their bags."""
+    if noise not in ("normal", "residuals"):
+        raise kuq.ParameterError(f'noise must be "normal" or "residuals", got {noise!r}')
+    fitted, ready = unwrapped(fitted)
+    if not isinstance(fitted, (BaggingRegressor, *FORESTS)):
         raise kuq.ParameterError(
-            "noise from out-of-bag residuals needs a fitted BaggingRegressor, got "
-            f"{type(fitted).__name__}; wrap the regressor: BaggingRegressor(regressor)"
+            "noise from out-of-bag residuals needs a fitted BaggingRegressor, "
+            f"RandomForestRegressor or ExtraTreesRegressor, got {type(fitted).__name__}"
+            f"{_other_ways(fitted) or '; wrap the regressor: BaggingRegressor(regressor)'}"
         )
     check_is_fitted(fitted)
-    predict = partial(_means_of_each, fitted)
+    predict = partial(_after, partial(_means_of_each, fitted), ready)
     targets, found = _targets(y_train), predict(X_train)
     if found.shape[1:] != targets.shape:
         raise kuq.ShapeError(
@@ -110,9 +142,24 @@ def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> Res
     return ResidualMembers(predict, residuals, len(fitted.estimators_), noise == "normal")
 
 
+def _other_ways(fitted: Any) -> str:
+    """What takes a model that has no members in a bag."""
+    if hasattr(fitted, "staged_predict") or hasattr(fitted, "get_booster"):
+        return "; for gradient boosting: kuq.adapters.virtual_ensemble(model, X, held_out=(X, y))"
+    if has_posterior(fitted):
+        return "; for a posterior: kuq.sklearn.posterior_ensemble(model, X)"
+    if hasattr(fitted, "predict_uncertainty"):
+        return ", which predicts its uncertainty itself: model.predict_uncertainty(X)"
+    return ""
+
+
+def _after(call: Callable[[Any], Any], ready: Callable[[Any], Any], X: Any) -> Any:
+    return call(ready(X))
+
+
 def _check_noise(noise: str) -> None:
-    if noise not in _NOISE:
-        raise kuq.ParameterError(f"noise must be one of {_NOISE}, got {noise!r}")
+    if noise not in NOISE:
+        raise kuq.ParameterError(f"noise must be one of {NOISE}, got {noise!r}")
 
 
 def _is_bagged(fitted: Any, kind: type) -> bool:
@@ -140,12 +187,17 @@ def _of_each(fitted: Any, X: Any, call: Callable[[Any, Any], Any]) -> list[Any]:
     """What every member says about its own columns of X."""
     if isinstance(fitted, VotingRegressor):
         return [call(part, X) for part in fitted.estimators_]
+    if isinstance(fitted, FORESTS):
+        X = validate_data(
+            fitted, X, reset=False, dtype=np.float32, accept_sparse="csr", ensure_all_finite=False
+        )
+        return [call(tree, X) for tree in fitted.estimators_]
     X = validate_data(fitted, X, reset=False, dtype=None, ensure_all_finite=False)
     every = zip(fitted.estimators_, fitted.estimators_features_, strict=True)
     return [call(part, X[:, columns]) for part, columns in every]
 
 
-def _means_of_each(fitted: BaggingRegressor, X: Any) -> Floats:
+def _means_of_each(fitted: Any, X: Any) -> Floats:
     return np.stack(_of_each(fitted, X, lambda part, x: part.predict(x)))
 
 

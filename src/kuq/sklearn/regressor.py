@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
 from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -18,18 +19,29 @@ from kuq.sklearn.fitted import FORESTS, members_of
 
 #: Memory in bytes for one part of the rows.
 DEFAULT_MEMORY = 2**28
+#: Estimators that are not bagged.
+_WITH_MEMBERS = (*FORESTS, BaggingRegressor, VotingRegressor)
+
+
+def _last(estimator: Any) -> Any:
+    """The estimator at the end of pipelines."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
 
 
 class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with members, hence with aleatoric and epistemic uncertainty.
 
     ``estimator`` is a forest, a BaggingRegressor, a VotingRegressor of regressors with
-    ``return_std``, or any other regressor, of which ``n_members`` are bagged; by default a
-    RandomForestRegressor with ``min_samples_leaf=5``. Members know about noise from their leaves
-    (trees), from their standard deviations (``return_std``), or from out-of-bag residuals
-    (``noise``: "normal" or "residuals"); leaves of one target know of none. ``score`` is the kuq
-    score of ``predict_uncertainty``, by default ``CRPS()``; as a method, ``score(X, y)`` is R² as
-    in every regressor.
+    ``return_std``, one of these at the end of a Pipeline, or any other regressor, of which
+    ``n_members`` are bagged; by default a RandomForestRegressor with ``min_samples_leaf=5``.
+    ``noise="auto"`` takes the noise of members from their leaves (trees) or their standard
+    deviations (``return_std``), else from residuals of training rows outside of their bags.
+    ``"normal"`` and ``"residuals"`` take such residuals for trees, too, as a normal or as they are:
+    then the split does not hang on the size of leaves, of which those of one row know no noise.
+    ``score`` is the kuq score of ``predict_uncertainty``, by default ``CRPS()``; as a method,
+    ``score(X, y)`` is R² as in every regressor.
 
     >>> import kuq, numpy as np
     >>> X = np.linspace(0.0, 1.0, 60)[:, None]
@@ -44,7 +56,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         estimator: Any = None,
         n_members: int | None = None,
         score: kuq.Score | str | None = None,
-        noise: str = "normal",
+        noise: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -73,14 +85,18 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the members."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            multi_output=True,
-            y_numeric=True,
-            ensure_all_finite=self._finite(),
-        )
+        if self._prepares():
+            validate_data(self, X, skip_check_array=True)
+            y = np.asarray(y, dtype=np.float64)
+        else:
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                multi_output=True,
+                y_numeric=True,
+                ensure_all_finite=self._finite(),
+            )
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         self.estimator_ = self._whole().fit(X, y)
@@ -95,9 +111,13 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         y_train: Any,
         *,
         score: kuq.Score | str | None = None,
-        noise: str = "normal",
+        noise: str = "auto",
     ) -> Self:
-        """The same around an ensemble that is fitted already, with its training data."""
+        """The same around an ensemble that is fitted already, with its training data.
+
+        It may be at the end of a Pipeline, or the best of a search; a GaussianProcessRegressor,
+        BayesianRidge or ARDRegression will do as well.
+        """
         check_is_fitted(estimator)
         made = cls(estimator, score=score, noise=noise)
         made.estimator_ = estimator
@@ -143,23 +163,32 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         """The ensemble to fit: the inner estimator if it has members, else a bag of it."""
         if self.estimator is None:
             whole = RandomForestRegressor(min_samples_leaf=5)
-        elif isinstance(self.estimator, (*FORESTS, BaggingRegressor, VotingRegressor)):
+        elif isinstance(_last(self.estimator), _WITH_MEMBERS):
             whole = clone(self.estimator)
         else:
             whole = BaggingRegressor(self.estimator)
-        known = whole.get_params(deep=False)
+        inner = _last(whole)
+        known = inner.get_params(deep=False)
         if self.n_members is not None:
             if "n_estimators" not in known:
                 raise kuq.ParameterError(
-                    f"{type(whole).__name__} has its members already; leave n_members out"
+                    f"{type(inner).__name__} has its members already; leave n_members out"
                 )
-            whole.set_params(n_estimators=self.n_members)
+            inner.set_params(n_estimators=self.n_members)
         if self.random_state is not None and "random_state" in known:
-            whole.set_params(random_state=self.random_state)
+            inner.set_params(random_state=self.random_state)
         return whole
+
+    def _prepares(self) -> bool:
+        """Whether the estimator takes tables as they are and makes numbers of them itself."""
+        return isinstance(self.estimator, Pipeline) and isinstance(
+            _last(self.estimator), _WITH_MEMBERS
+        )
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
+        if self._prepares():
+            return X if hasattr(X, "shape") else np.asarray(X)
         if self.estimator_ is self.estimator:  # fitted elsewhere, perhaps on a table with names
             return X if hasattr(X, "iloc") or issparse(X) else np.asarray(X)
         return validate_data(self, X, reset=False, ensure_all_finite=self._finite())

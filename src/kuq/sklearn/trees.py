@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
@@ -16,6 +17,8 @@ from kuq.sklearn.members import Floats, Members, decompose_in_parts, has_plain_b
 
 #: Predictions of so many bytes are refused: they are meant for fewer rows.
 _TOO_LARGE = 2**33
+#: The share of leaves with one training row above which the split says little about noise.
+_TOO_MANY_SINGLE = 0.5
 
 
 @final
@@ -31,6 +34,8 @@ class TreeMembers(Members):
     offsets: Indices
     #: (training rows, outputs), or (training rows,) for scalar targets.
     targets: Floats
+    #: Whether to warn of leaves that know no noise.
+    cautious: bool = True
 
     @property
     def numbers_per_row(self) -> int:
@@ -57,8 +62,22 @@ class TreeMembers(Members):
         if np.any(self.leaves.sizes == 1):
             raise kuq.InsufficientDataError(
                 "unbiased statistics need at least two training targets in every leaf, got leaves "
-                'of one; grow trees with min_samples_leaf ≥ 2, or pass unbiased="members" to take '
-                "leaves as they are"
+                "of one; grow trees with min_samples_leaf ≥ 2, take the noise from out-of-bag "
+                'residuals (noise="normal"), or pass unbiased="members" to take leaves as they are'
+            )
+
+    def warn_of_single_rows(self, stacklevel: int) -> None:
+        """Say what leaves of one row mean for the split, and what to do."""
+        filled = self.leaves.sizes[self.leaves.sizes > 0]
+        share = np.count_nonzero(filled == 1) / len(filled)
+        if self.cautious and share > _TOO_MANY_SINGLE:
+            warnings.warn(
+                f"{100 * share:.0f} % of the leaves hold one training row and know no noise, so "
+                "nearly all of the spread counts as epistemic, whatever its cause; grow trees with "
+                "min_samples_leaf=5 or more, or take the noise from out-of-bag residuals: "
+                'noise="normal". With noise="leaves" leaves are taken as they are, without this '
+                "warning.",
+                stacklevel=stacklevel + 1,
             )
 
     def decompose(
@@ -71,6 +90,7 @@ class TreeMembers(Members):
         """
         if unbiased in (True, "samples"):
             self.require_several_targets()
+        self.warn_of_single_rows(stacklevel=3)
         if not isinstance(score, kuq.Kernel) or not has_plain_bandwidths(score):
             return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)
         first = X.iloc[:1] if hasattr(X, "iloc") else X[:1]

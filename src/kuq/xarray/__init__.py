@@ -7,6 +7,7 @@ except ModuleNotFoundError as error:
         'kuq.xarray needs xarray; install it with pip install "kuq[xarray]"'
     ) from error
 
+from kuq.xarray import accessor as _accessor  # noqa: F401, it adds data.kuq
 from kuq.xarray.area import area_weights
 from kuq.xarray.judgements import ood_detection, selective_prediction
 from kuq.xarray.measures import decompose, divergence, entropy, member_divergences, score

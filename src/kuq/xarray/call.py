@@ -105,7 +105,32 @@ def with_members(data: Data, dims: Dimensions) -> Dimensions:
     if layout.family.second_order:
         return dims
     asked = AUTO if dims.member is None else dims.member
-    return dataclasses.replace(dims, member=needed(data.dims, asked, MEMBER, "member"))
+    others = [dim for dim in data.dims if dim != layout.sample]
+    return dataclasses.replace(dims, member=needed(others, asked, MEMBER, "member"))
+
+
+def is_of_one_model(data: Data, dims: Dimensions, draws_dim: Hashable | None) -> bool:
+    """Whether ``draws_dim`` holds draws and there are no members: one level of uncertainty."""
+    if draws_dim is None:
+        return False
+    if not isinstance(data, xr.DataArray):
+        raise kuq.ParameterError(
+            "draws_dim says which dimension of a DataArray holds draws, and a Dataset of "
+            "parameters has none; pass one variable: dataset[name]"
+        )
+    return layout_of(data, dims, "raise")[0].member is None
+
+
+def with_draws(sample_dim: Hashable | None, draws_dim: Hashable | None) -> Hashable | None:
+    """The dimension of draws, by either of its names."""
+    if draws_dim is None:
+        return sample_dim
+    if sample_dim not in (AUTO, draws_dim):
+        raise kuq.ParameterError(
+            f"draws_dim={draws_dim!r} and sample_dim={sample_dim!r} both say where draws are; "
+            "give one of them"
+        )
+    return draws_dim
 
 
 def _member_weights(layout: Layout, data: Data, weights: Any) -> Numbers | None:

@@ -9,7 +9,11 @@ import kuq
 
 #: Ask for a dimension by its usual names.
 AUTO: Final = "auto"
-MEMBER = ("member", "members", "realization", "number", "ensemble", "ens", "ensemble_member")
+MODEL = ("model", "models")
+MEMBER = (
+    *("member", "members", "realization", "number", "ensemble", "ens", "ensemble_member"),
+    *MODEL,
+)
 SAMPLE = ("sample", "samples", "draw", "draws")
 COMPONENT = ("component", "components", "mixture")
 RANK = ("rank", "factor_rank")
@@ -35,8 +39,22 @@ def found(
     if len(candidates) > 1:
         raise kuq.ShapeError(
             f"{candidates} may all be the {role} dimension; name it: {role}_dim=..."
+            f"{_models_and_runs(candidates)}"
         )
     return candidates[0] if candidates else None
+
+
+def _models_and_runs(candidates: list[Hashable]) -> str:
+    """What several runs of several models can be."""
+    models = [name for name in candidates if str(name).lower() in MODEL]
+    runs = [name for name in candidates if name not in models]
+    if not (models and runs):
+        return ""
+    return (
+        f". If {runs[0]!r} holds runs of each model, they are its draws: "
+        f"member_dim={models[0]!r}, draws_dim={runs[0]!r} (for a file: --member {models[0]} "
+        f"--draws {runs[0]}); member_dim={runs[0]!r} looks at the runs of every model by itself"
+    )
 
 
 def needed(

@@ -185,7 +185,8 @@ def layout_of(
         raise kuq.ParameterError('nan_policy="omit" is for draws; use "propagate" for parameters')
     member = None
     if not family.second_order:
-        member = found(data.dims, dims.member, MEMBER, "member")
+        others = [dim for dim in data.dims if dim != sample]
+        member = found(others, dims.member, MEMBER, "member")
     trailing = None
     if family.role:
         asked = dims.component if family.role == "component" else dims.rank

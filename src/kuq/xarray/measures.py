@@ -10,11 +10,12 @@ import numpy as np
 import xarray as xr
 
 import kuq
+from kuq.result import OF_ONE_MODEL, OF_POINTS
 from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, provenance, units_of
-from kuq.xarray.call import Call, Settings, prepared, with_members
+from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO
-from kuq.xarray.layout import Data, Dimensions, Numbers
+from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
 
 _PARTS = ("total", "aleatoric", "epistemic")
 
@@ -26,6 +27,7 @@ def decompose(
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
     *,
+    draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
     estimator: str = "pairwise",
     **settings: Unpack[Settings],
@@ -35,10 +37,14 @@ def decompose(
     ``data`` is a DataArray of draws, or of point predictions where it has no sample dimension, or
     a Dataset with the parameters of a distribution: ``loc`` and ``scale`` (or ``mean``, ``std``),
     ``df``, ``weights``, ``factor`` and ``diag``, or ``nu``, ``alpha`` and ``beta``. Dimensions of
-    usual names are found: member, realization, number, ensemble; sample, draw. ``event_dims``
-    form one outcome, all others are kept. ``weights`` over the event: a DataArray, or "area" for
-    grid cells. Dask arrays stay lazy, and go chunk by chunk through ``to_zarr`` or ``compute``.
-    Further options: those of ``kuq.decompose``, ``member_weights``, ``nan_policy``.
+    usual names are found: member, realization, number, ensemble, model; sample, draw.
+    ``event_dims`` form one outcome, all others are kept. ``weights`` over the event: a DataArray,
+    or "area" for grid cells. Dask arrays stay lazy, and go chunk by chunk through ``to_zarr`` or
+    ``compute``. Further options: those of ``kuq.decompose``, ``member_weights``, ``nan_policy``.
+
+    Runs of one model are single values, whose own noise is unknown: a result of them has a
+    ``note``. ``draws_dim="number"`` says that they are draws: of every model where there are
+    several, and else of one, so that there is a ``total`` only.
 
     >>> import kuq, numpy as np, xarray
     >>> loc = xarray.DataArray([[0.0, 1.0], [2.0, 1.0]], dims=("member", "time"))
@@ -47,7 +53,11 @@ def decompose(
     >>> u.epistemic.values.tolist(), u.epistemic.attrs["units"]
     ([4.0, 0.0], 'K^2')
     """
-    dims = with_members(data, Dimensions(member_dim, sample_dim, tuple(event_dims)))
+    sample_dim = with_draws(sample_dim, draws_dim)
+    asked = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    if is_of_one_model(data, asked, draws_dim):
+        return _of_one_model(data, score, asked, weights, settings)
+    dims = with_members(data, asked)
     call = prepared([data], score, dims, weights, settings)
     options = {**call.options, "estimator": estimator}
     trial = kuq.decompose(call.trials()[0], call.score, **options)
@@ -61,7 +71,24 @@ def decompose(
     history = provenance(
         call.score, trial.method, estimator=estimator, unbiased=options["unbiased"]
     )
+    if call.layout.family is POINTS:
+        history["note"] = OF_POINTS
     return xr.Dataset(named, attrs={**_kept(data), **history})
+
+
+def _of_one_model(
+    data: Data,
+    score: kuq.Score | str,
+    dims: Dimensions,
+    weights: xr.DataArray | str | None,
+    settings: Settings,
+) -> xr.Dataset:
+    """The spread of draws: what the model does not know is not in them."""
+    found = entropy(data, score, None, dims.sample, dims.event, weights=weights, **settings)
+    total = found.rename("total").assign_attrs(long_name="total uncertainty")
+    how = {name: total.attrs.pop(name) for name in ("score", "unbiased")}
+    how |= {"method": "samples", "note": OF_ONE_MODEL}
+    return xr.Dataset({"total": total}, attrs={**_kept(data), **how})
 
 
 def entropy(
