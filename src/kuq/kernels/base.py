@@ -38,9 +38,7 @@ class Score(ABC):
         """The unit of entropy, divergence and score in terms of the target's unit."""
 
     def __repr__(self) -> str:
-        shown = [
-            f"{n}={_show(v)}" for n, v in vars(self).items() if v is not None or n != "weights"
-        ]
+        shown = [f"{n}={show(v)}" for n, v in vars(self).items() if v is not None or n != "weights"]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
@@ -53,8 +51,13 @@ class Score(ABC):
         return hash(repr(self))
 
 
-def _show(value: Any) -> str:
-    return f"<array {tuple(value.shape)}>" if is_array(value) else repr(value)
+def show(value: Any) -> str:
+    """A parameter for a repr; arrays and long lists by their sizes."""
+    if is_array(value):
+        return f"<array {tuple(value.shape)}>"
+    text = repr(value)
+    long = isinstance(value, (list, tuple)) and len(text) > 40
+    return f"<list of {len(value)}>" if long else text
 
 
 class Kernel(Score):
