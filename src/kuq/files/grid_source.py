@@ -136,10 +136,11 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
     every = {}
     for name, roles in found.items():
         target = None if layout.target is None else layout.target.replace("{}", name)
-        if target is not None and target not in grid.dataset.data_vars:
+        known = target in grid.dataset.data_vars and (len(found) == 1 or "{}" in str(layout.target))
+        if target is not None and not known:
             raise ParameterError(
-                f"--target {layout.target}: there is no {target!r} for {name!r}; with several "
-                "variables the target is a pattern such as '{}_observed'"
+                f"--target {layout.target}: what happened is not known of {name!r} by this name; "
+                "with several variables the target is a pattern such as '{}_observed'"
             )
         every[name] = replace(layout, names=Names(**roles), target=target)
     return every
