@@ -222,8 +222,8 @@ def test_several_variables_are_several_sections(folder, capsys, suffix):
         assert main(["decompose", f"f{suffix}", "--report", "f.html"]) == 0
     said = capsys.readouterr().out
     assert "not used: 'land'" in said
-    open_ = xr.open_dataset if suffix == ".nc" else xr.open_zarr
-    written = open_(f"f-uncertainty{suffix}")
+    out = f"f-uncertainty{suffix}"
+    written = xr.open_zarr(out, consolidated=False) if suffix == ".zarr" else xr.open_dataset(out)
     for name, unit in (("t2m", "K"), ("tp", "mm")):
         points = kuq.Ensemble(kuq.Point(data[name].values[..., ~SEA]))
         expected = kuq.decompose(points, kuq.CRPS())

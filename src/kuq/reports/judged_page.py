@@ -60,9 +60,9 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
 
 def _coverage_in_words(judged: Judgement) -> str:
     found = judged.coverage(0.9)
-    noise = 2 * np.sqrt(0.9 * 0.1 / judged.pit.size)
+    noise = 3 * np.sqrt(0.9 * 0.1 / judged.pit.size)
     low = np.mean(judged.pit < 0.5)
-    bias = 2 * np.sqrt(0.25 / judged.pit.size)
+    bias = 3 * np.sqrt(0.25 / judged.pit.size)
     text = "The 90 % intervals hold about as many outcomes as they should."
     if found < 0.9 - max(noise, 0.01):
         text = "The intervals are too narrow: the predictions are surer than they may be."
