@@ -38,7 +38,8 @@ def shown(value: float) -> str:
     text = f"{value:.3g}"
     if "e" in text:
         mantissa, exponent = text.split("e")
-        return f"{mantissa}·10<tspan class='up' dy='-4'>{int(exponent)}</tspan>"
+        power = str(int(exponent)).replace("-", "−")
+        return f"{mantissa.replace('-', '−')}·10<tspan class='up' dy='-4'>{power}</tspan>"
     return text.replace("-", "−")
 
 
@@ -58,6 +59,14 @@ def _svg(height: int, title: str, body: list[str]) -> str:
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", kind: str = "tick") -> str:
     return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' class='{kind}'>{text}</text>"
+
+
+def _across(x: float, y: float, text: str) -> str:
+    """A label below an axis, which does not leave the figure."""
+    half = 3.5 * len(_bare(text))
+    if x + half > WIDTH:
+        return _text(WIDTH - 1, y, text, "end")
+    return _text(1, y, text, "start") if x - half < 0 else _text(x, y, text)
 
 
 def round_limits(low: float, high: float) -> np.ndarray:
@@ -103,7 +112,7 @@ def histogram(values: np.ndarray, part: str, low: float, ticks: np.ndarray, unit
             f"<line class='median' x1='{middle:.1f}' x2='{middle:.1f}' y1='{top}' y2='{base}'/>"
         )
     for tick in ticks[ticks >= low]:
-        body.append(_text(across(float(tick)), base + 17, shown(float(tick))))
+        body.append(_across(across(float(tick)), base + 17, shown(float(tick))))
     body.append(_text(left + width / 2, height - 6, escape(unit), kind="label"))
     return _svg(height, f"distribution of {part} uncertainty", body)
 
@@ -228,8 +237,7 @@ def grid_map(
     for at, text in across:
         x, y = left + width * at, top + tall
         body.append(f"<line class='frame' x1='{x:.1f}' x2='{x:.1f}' y1='{y}' y2='{y + 4}'/>")
-        anchor = "end" if x > WIDTH - 30 and len(_bare(text)) > 5 else "middle"
-        body.append(_text(x, y + 17, text, anchor))
+        body.append(_across(x, y + 17, text))
     middle = top + tall / 2
     body += [
         _text(left + width / 2, top + tall + 33, escape(columns.name), kind="label"),
@@ -322,7 +330,7 @@ class _Frame:
                 f"<line class='grid' x1='{x:.1f}' x2='{x:.1f}' y1='{self.base}' "
                 f"y2='{self.base + 4}'/>"
             )
-            body.append(_text(x, self.base + 17, text))
+            body.append(_across(x, self.base + 17, text))
         middle = (self.top + self.base) / 2
         body.append(
             _text(

@@ -199,10 +199,10 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     if judged.ranking is not None:
         best = judged.ranking.best
         low, high = judged.ranking.intervals[best]
-        chance = ", no better than chance" if high >= 1 else ""
+        chance = ", which may be chance" if high >= 1 else ""
+        yield f"  errors are ranked best by {best}:"
         yield (
-            f"  errors are ranked best by {best}: prediction-rejection ratio "
-            f"{judged.ranking.curves[best].prr:.2f} [{low:.2f}, {high:.2f}], 0 an oracle, 1 random"
-            f"{chance}"
+            f"  prediction-rejection ratio {judged.ranking.curves[best].prr:.2f} "
+            f"[{low:.2f}, {high:.2f}]; 0 is an oracle, 1 random{chance}"
         )
     yield ""
