@@ -86,7 +86,7 @@ def test_a_sea_mask_propagates_and_is_said(folder, capsys, law):
 
 
 def test_no_sentence_is_made_of_nothing(folder, capsys):
-    """"No member stands apart" was said of a matrix of nan."""
+    """ "No member stands apart" was said of a matrix of nan."""
     data = masked(2)
     data[...] = np.nan
     data.to_dataset(name="t2m").to_netcdf("f.nc")

@@ -53,9 +53,7 @@ def test_points_by_patterns_and_lists(folder, pattern):
     rng = np.random.default_rng(1)
     table = {name: rng.normal(size=5) for name in ("RF one", "RF two", "RF 3")}
     pd.DataFrame(table).to_csv("p.csv", index=False)
-    result = decompose_file(
-        folder / "p.csv", kuq.CRPS(), layout=Layout(Names(points=pattern))
-    )
+    result = decompose_file(folder / "p.csv", kuq.CRPS(), layout=Layout(Names(points=pattern)))
     ensemble = kuq.Ensemble(kuq.Point(np.stack(list(table.values()))))
     expected = kuq.decompose(ensemble, kuq.CRPS())
     np.testing.assert_allclose(result.uncertainty.epistemic, expected.epistemic, rtol=1e-12)
@@ -64,9 +62,7 @@ def test_points_by_patterns_and_lists(folder, pattern):
 
 def test_draws_by_two_gaps(folder):
     values = np.random.default_rng(2).normal(size=(2, 3, 4))  # members, draws, rows
-    columns = {
-        f"run {d} of {m}": values[k, d] for k, m in enumerate(("x", "y")) for d in (2, 0, 1)
-    }
+    columns = {f"run {d} of {m}": values[k, d] for k, m in enumerate(("x", "y")) for d in (2, 0, 1)}
     pd.DataFrame(columns).to_csv("p.csv", index=False)
     layout = Layout(Names(samples="run {} of {}"))
     result = decompose_file(folder / "p.csv", kuq.CRPS(), layout=layout)

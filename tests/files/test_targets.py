@@ -243,7 +243,14 @@ def test_a_report_from_memory(folder):
     path = kuq.report(ensemble, names=names, y=y, labels=labels, path="report.html")
     page = path.read_text(encoding="utf-8")
     assert path.name == "report.html"
-    for text in ("RF", "GBM", "&lt;net&gt;", "linear", "How good it is", "4 members, each a normal"):
+    for text in (
+        "RF",
+        "GBM",
+        "&lt;net&gt;",
+        "linear",
+        "How good it is",
+        "4 members, each a normal",
+    ):
         assert text in page
     u = kuq.decompose(ensemble, kuq.CRPS())
     assert f"site {int(np.argmax(u.epistemic))}<" in page

@@ -58,7 +58,9 @@ def test_the_same_seed_gives_the_same_intervals():
     u, v, error = problem(4, 50)
     one, two = (compare_retention({"u": u, "v": v}, error, resamples=30) for _ in range(2))
     assert one.intervals == two.intervals
-    assert one.intervals != compare_retention({"u": u, "v": v}, error, resamples=30, seed=1).intervals
+    assert (
+        one.intervals != compare_retention({"u": u, "v": v}, error, resamples=30, seed=1).intervals
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.files.decomposed import Decomposed, DecomposedFile, Part
 from kuq.files.own import PARTS
 from kuq.kernels.base import Kernel
+from kuq.kernels.energy import Energy
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS, Marginal
+from kuq.kernels.names import score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.reports import figures
 from kuq.reports.cases import cases
@@ -24,7 +26,7 @@ from kuq.reports.judged_page import judgement_section
 from kuq.reports.judgement import Judgement, judge
 from kuq.reports.outlier import outlying_member
 from kuq.reports.page import card, definitions, figure, keys, page, paragraph
-from kuq.reports.words import grouped, score_in_words
+from kuq.reports.words import grouped, score_in_words, spelled
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
 #: Inputs that are looked at for the divergences between members, and for maps.
@@ -367,8 +369,9 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
         kernel = Marginal(_base(u.score), reduce=None)
         grids = _of_cells(part, kernel, one)
         names = one.event_dims or ("rows", "columns")
-        unit = kernel.units if "target" not in u.units else u.units
-        where = f"Cell by cell under {kernel!r}, mean over {len(chosen)} inputs. "
+        unit = u.units if kernel.units == u.score.units else kernel.units
+        named = "CRPS" if kernel.kernel == Energy() else spelled(score_name(kernel.kernel))
+        where = f"Cell by cell under the {named}, mean over {len(chosen)} inputs. "
     maps = {part: _mean_map(values) for part, values in grids.items()}
     finite = np.concatenate([m[np.isfinite(m)] for m in maps.values()])
     if finite.size == 0:
@@ -487,8 +490,9 @@ def _outlier_note(
             "limited influence"
         )
     what = "epistemic uncertainty" if one.uncertainty.is_split else "spread"
+    name = names[member] if names[member].isdecimal() else f"“{names[member]}”"
     return (
-        f"<div class='note'><b>Member {escape(names[member])} stands apart.</b> It disagrees with "
+        f"<div class='note'><b>Member {escape(name)} stands apart.</b> It disagrees with "
         f"the others {times} times as much as they do among each other. Without it the mean "
         f"{what} would be {plain(now + _finite_mean(change))} instead of "
         f"{plain(now)}. {advice}.</div>"

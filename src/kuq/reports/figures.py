@@ -19,6 +19,7 @@ import numpy as np
 #: The width of a figure in its own units, about pixels.
 WIDTH = 360
 _LONGEST_NAME = 14
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 #: Numbers of which most differ by more are drawn over logarithmic axes.
 _VERY_DIFFERENT = 50
 #: Points along cividis, dark to light, the same to colour-blind readers.
@@ -47,7 +48,18 @@ def plain(value: float) -> str:
     """The same for text outside of figures."""
     if not np.isfinite(value):
         return "∞" if value > 0 else ("−∞" if value < 0 else "none")
-    return f"{value:.3g}".replace("-", "−")
+    text = f"{value:.3g}"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        text = f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
+    return text.replace("-", "−")
+
+
+def _two_digits(value: float) -> str:
+    """A number for a small cell."""
+    if not np.isfinite(value):
+        return ""
+    return f"{value:.0f}" if 99.5 <= abs(value) < 99999.5 else f"{value:.2g}"
 
 
 def _svg(height: int, title: str, body: list[str]) -> str:
@@ -128,7 +140,7 @@ def matrix(values: np.ndarray, marked: int | None, names: Sequence[str]) -> str:
     cell = side / count
     height = int(top + side + below + 22)
     colours = _colours(values, *_limits(values))[..., :3]
-    texts = [[f"{v:.2g}" if np.isfinite(v) else "" for v in row] for row in values]
+    texts = [[_two_digits(v) for v in row] for row in values]
     readable = count <= 8 and max(len(text) for row in texts for text in row) <= 6
     body = []
     for i in range(count):
