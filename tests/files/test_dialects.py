@@ -89,3 +89,25 @@ def test_names_with_other_marks_do_not_confuse(tmp_path):
     result = decompose_file(tmp_path / "p.csv", kuq.SquaredError())
     assert result.labels == ("a; b",)
     np.testing.assert_allclose(result.uncertainty.epistemic, [4.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+def test_a_first_line_that_tells_the_separator(mark, tmp_path):
+    rows = [["x", "mean_0", "std_0", "mean_1", "std_1"], ["a", "0", "1", "2", "1"]]
+    text = "".join(mark.join(row) + "\r\n" for row in rows)
+    (tmp_path / "p.csv").write_text(f"sep={mark}\r\n{text}", newline="")
+    result = decompose_file(tmp_path / "p.csv", kuq.SquaredError())
+    np.testing.assert_allclose(result.uncertainty.epistemic, [4.0], rtol=1e-12)
+    (tmp_path / "q.csv").write_text(f"sep={mark}\n{text.replace('2', 'two')}")
+    with pytest.raises(kuq.ParameterError, match="line 3"):
+        decompose_file(tmp_path / "q.csv", kuq.SquaredError())
+
+
+def test_the_index_of_pandas_has_no_name(tmp_path):
+    table(2).to_csv(tmp_path / "p.csv")
+    result = decompose_file(tmp_path / "p.csv", kuq.CRPS())
+    assert result.only.notes == ("not used, but kept in the output: 'Straße'",)
+    table(2).drop(columns="Straße").to_csv(tmp_path / "q.csv")
+    result = decompose_file(tmp_path / "q.csv", kuq.CRPS())
+    assert result.dims == ("row",)
+    assert result.only.notes == ()

@@ -261,3 +261,17 @@ def test_variables_by_patterns(folder):
             kuq.CRPS(),
             layout=Layout(Names(loc="{}_mean", scale="{}_spread"), target="t2m_obs"),
         )
+
+
+def test_a_single_time_beside_the_grid_is_kept(folder):
+    """A coordinate without dimension that is a time was left out, with a note that was false."""
+    data = masked(14).isel(time=0).to_dataset(name="t2m")
+    data = data.assign_coords(reference=np.datetime64("2011-07-18", "ns"), lead=24)
+    data.to_netcdf("f.nc")
+    result = decompose_file(folder / "f.nc", kuq.CRPS())
+    assert "reference" not in " ".join(result.only.notes)
+    assert read(result.out)["reference"].values == np.datetime64("2011-07-18", "ns")
+    assert result.description.endswith("56 predictions by lat (7) × lon (8)")
+    event = Layout(event=("lat", "lon"))
+    result = decompose_file(folder / "f.nc", kuq.Energy(), layout=event)
+    assert result.description.endswith("; one prediction of 7 lat × 8 lon values")

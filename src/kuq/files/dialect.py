@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _NO_TEXT = {
 }
 _SEPARATORS = (",", ";", "\t", "|")
 _SHOWN = {"\t": "a tab", ",": "a comma", ";": "a semicolon", "|": "a bar"}
+_TOLD = re.compile("sep=([,;\t|])\r?\n?")
+_LONGEST_TOLD = 8
 _ROWS = 20
 _BLOCK = 2**20
 #: Bytes that no table in a legacy encoding has: control characters but tab, newline and return.
@@ -42,6 +45,8 @@ class Dialect:
     separator: str = ","
     encoding: str = "utf-8"
     decimal: str = "."
+    #: Whether the first line tells the separator, ``sep=;``, as spreadsheets write it.
+    told: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -68,6 +73,10 @@ def find_dialect(path: Path) -> Dialect:
     if path.stat().st_size == 0:
         raise ParameterError(f"{path} is empty")
     encoding = _encoding(path)
+    with path.open(encoding=encoding, newline="") as file:
+        told = _TOLD.fullmatch(file.readline(_LONGEST_TOLD))
+    if told is not None:
+        return Dialect(told[1], encoding, told=True)
     return Dialect(_separator(path, encoding), encoding)
 
 
@@ -77,14 +86,17 @@ def rows_of(
 ) -> Iterator[tuple[Iterator[list[str]], Callable[[], int]]]:
     """The rows of a file, and at which line of it the reader is."""
     with path.open(encoding=dialect.encoding, newline="") as text:
+        before = 1 if dialect.told else 0
+        for _ in range(before):
+            text.readline()
         reader = csv.reader(
             _without_nul(text), delimiter=dialect.separator, strict=True, skipinitialspace=True
         )
         try:
-            yield reader, lambda: reader.line_num
+            yield reader, lambda: reader.line_num + before
         except csv.Error as error:
             raise ParameterError(
-                f"{path} cannot be read as a table: {error} at line {reader.line_num}"
+                f"{path} cannot be read as a table: {error} at line {reader.line_num + before}"
             ) from None
         except UnicodeError as error:
             raise ParameterError(f"{path} is not text: {error}") from None

@@ -210,7 +210,9 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
             check_memory(grid.path, coordinate.nbytes, "leave out large coordinates")
             coordinate.variable.load()
     _check_names(grid.path, (*data.dims, *data.coords))
-    for name in [name for name, c in data.coords.items() if not _is_plain(c.values, grid.path)]:
+    for name in [
+        name for name, c in data.coords.items() if not _is_plain(np.asarray(c.values), grid.path)
+    ]:
         notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
         data = data.drop_vars(name)
     return Found(data, weights, squared, tuple(notes), outcome, names)

@@ -209,7 +209,7 @@ def _stored(
         name, labels = "row", tuple(str(i) for i in range(len(rows)))
     else:
         labels = tuple(", ".join(map(_entry, row)) for row in keys.itertuples(index=False))
-        name = ", ".join(map(str, keys.columns))
+        name = ", ".join(map(str, keys.columns)) or "row"  # an index has no name in CSV
     return StoredPrediction(
         law,
         arrays,
@@ -296,7 +296,7 @@ _TARGETS = ("y", "y_true", "target", "truth", "obs", "observed", "observation", 
 
 def _unused(keys: pd.DataFrame, target: str | None) -> tuple[str, ...]:
     """Columns that are no part of the prediction, said so that none is missed by mistake."""
-    names = [str(name) for name in keys.columns]
+    names = [str(name) for name in keys.columns if name != ""]
     if not names:
         return ()
     text = f"not used, but kept in the output: {listed(names)}"

@@ -46,7 +46,8 @@ def for_what(sizes: Mapping[str, int], outcome: list[str]) -> str:
         by = next(iter(sizes))
     number = f"{count:,}".replace(",", " ")
     text = f"{number} predictions by {by}" if count > 1 else "one prediction"
-    return text + (f", each of {' × '.join(outcome)} values" if outcome else "")
+    each = ", each" if count > 1 else ""
+    return text + (f"{each} of {' × '.join(outcome)} values" if outcome else "")
 
 
 EVIDENTIAL = "An evidential prediction (normal-inverse-gamma)"

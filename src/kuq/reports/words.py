@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from kuq.kernels.event_weights import unweighted
 from kuq.kernels.names import NAMES, score_name
 from kuq.kernels.squared_error import SquaredError
@@ -39,7 +41,10 @@ def score_in_words(u: Uncertainty) -> str:
     if isinstance(u.score, SquaredError) and u.estimator == "bma":
         return "variance (squared error with estimator bma)"
     plain = unweighted(u.score)
-    name = spelled(score_name(plain)) + ("" if plain == u.score else ", weighted")
+    # Weights of zero and one only leave masked cells out.
+    weights = getattr(u.score, "weights", None)
+    counts = weights is not None and not np.isin(np.asarray(weights), (0.0, 1.0)).all()
+    name = spelled(score_name(plain)) + (", weighted" if counts else "")
     return f"{name}, estimator bma" if u.estimator == "bma" else name
 
 
