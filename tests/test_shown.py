@@ -84,3 +84,19 @@ def test_progress_of_a_run_fits_the_width_of_the_terminal(monkeypatch, tmp_path)
 def test_variance_is_the_name_of_a_score():
     assert parse_score("variance") == kuq.SquaredError()
     assert parse_score("Squared") == kuq.SquaredError()
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_no_mean_of_a_result_is_made_of_nan(library):
+    values = np.random.default_rng(0).normal(size=(3, 4, 6))
+    values[1, 2, 3] = np.nan
+    if library != "numpy":
+        module = pytest.importorskip({"jax": "jax.numpy"}.get(library, library))
+        values = module.asarray(values)
+    draws = kuq.Samples(values, nan_policy="propagate")
+    u = kuq.decompose(kuq.Ensemble(draws), kuq.CRPS())
+    known = np.asarray(u.total)[[0, 1, 3]]
+    shown = repr(u).splitlines()[1]
+    assert f"mean {known.mean():.6g}"[:10] in shown
+    assert shown.endswith("(1 of 4 are NaN)")
+    assert "nan" not in repr(u)

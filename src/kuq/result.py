@@ -163,11 +163,18 @@ class Uncertainty(Mapping[str, Array]):
             if not shape:
                 rows.append(f"  {key:<9} {float(values):.6g}")
                 continue
-            low, high = float(xp.min(values)), float(xp.max(values))
+            every = math.prod(shape)
+            known = values[~xp.isnan(values)]
+            missing = every - math.prod(known.shape)
+            if missing == every:
+                rows.append(f"  {key:<9} none: all {every} are NaN")
+                continue
+            low, high = float(xp.min(known)), float(xp.max(known))
             mean = float(
-                xp.mean(xp.astype(values, xp.float32) if "16" in str(values.dtype) else values)
+                xp.mean(xp.astype(known, xp.float32) if "16" in str(known.dtype) else known)
             )
             rows.append(f"  {key:<9} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
+            rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
         return "\n".join(rows)
 
 

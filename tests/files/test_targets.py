@@ -164,6 +164,20 @@ def test_targets_that_do_not_fit(folder, capsys, y, target, words):
     assert not (folder / "p-uncertainty.npz").exists()
 
 
+@pytest.mark.parametrize("dims", [("member", "x"), ("time",), ("x", "time", "y")])
+def test_targets_of_grids_that_do_not_fit(folder, capsys, dims):
+    """It is said before anything is computed or written."""
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("dask")
+    loc = xr.DataArray(np.zeros((3, 4, 5)), dims=("member", "time", "x"))
+    data = xr.Dataset({"mean": loc, "std": loc + 1})
+    data["seen"] = (dims, np.zeros([{"member": 3, "time": 4, "x": 5, "y": 2}[d] for d in dims]))
+    data.to_netcdf("f.nc")
+    assert main(["decompose", "f.nc", "--target", "seen", "--event", "x"]) == 2
+    assert "'seen'" in capsys.readouterr().err
+    assert not (folder / "f-uncertainty.nc").exists()
+
+
 def test_what_a_page_says_of_coverage(folder):
     loc, std, y = calibrated(6, rows=400)
     words = {0.3: "too narrow", 1.0: "about as many", 4.0: "wider than they need"}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kuq.errors import ShapeError
 from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, Part
 from kuq.files.grid_source import opened, prediction_in, reading
@@ -245,12 +244,6 @@ class _Some:
         if outcome is None:
             return None
         event = self.call.layout.event
-        known = [dim for dim in (*order, *event) if dim in outcome.dims]
-        if len(known) < outcome.ndim or set(event) - set(known):
-            raise ShapeError(
-                f"the target {str(outcome.name)!r} has the dimensions {list(outcome.dims)}, and "
-                f"needs those of the predictions: {[*order, *event]}"
-            )
         if self.first in outcome.dims:
             outcome = outcome.isel({self.first: places * self.step})
         outcome = outcome.isel({dim: step for dim, step in thin.items() if dim in outcome.dims})

@@ -35,6 +35,8 @@ from kuq.files.zarr_store import StoredArray, check_store
 if TYPE_CHECKING:
     import xarray as xr
 
+    from kuq.xarray.layout import Layout as NamedLayout
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -216,6 +218,17 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
         notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
         data = data.drop_vars(name)
     return Found(data, weights, squared, tuple(notes), outcome, names)
+
+
+def check_outcome(outcome: xr.DataArray, layout: NamedLayout, dims: Iterable[Hashable]) -> None:
+    """What happened has the dimensions of the inputs and all of one outcome, and no others."""
+    own = {layout.member, layout.sample, layout.trailing}
+    known = [dim for dim in dims if dim not in own]
+    if not set(layout.event) <= set(outcome.dims) <= set(known):
+        raise ShapeError(
+            f"the target {str(outcome.name)!r} has the dimensions {list(outcome.dims)}, and needs "
+            f"those of what is predicted: {[str(dim) for dim in known]}"
+        )
 
 
 def _weights(grid: Grid, name: str) -> xr.DataArray:

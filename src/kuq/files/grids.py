@@ -22,7 +22,15 @@ from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.grid_cells import cell_weights, filled, never_known
 from kuq.files.grid_result import Made, read_result
-from kuq.files.grid_source import Doubles, Found, Grid, opened, prediction_in, variables_in
+from kuq.files.grid_source import (
+    Doubles,
+    Found,
+    Grid,
+    check_outcome,
+    opened,
+    prediction_in,
+    variables_in,
+)
 from kuq.files.hdf5_output import PatientFile
 from kuq.files.own import KINDS, MADE_BY, PARTS, grid_mark
 from kuq.files.roles import listed
@@ -112,6 +120,8 @@ def _decomposed(
     if not is_of_one_model(data, dims, layout.sample):
         dims = with_members(data, dims)
     names, variables = layout_of(data, dims, policy)
+    if found.outcome is not None:
+        check_outcome(found.outcome, names, data.dims)
     data = _in_pieces(grid.path, data, found, names, variables)
     cells = never_known(data, names, layout_of(data, dims, policy)[1]) if event else None
     weights, notes = cell_weights(data, layout, cells)

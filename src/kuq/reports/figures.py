@@ -361,9 +361,16 @@ def _margin(ticks: list[tuple[float, str]]) -> float:
     return 26 + 6.8 * max(len(_bare(text)) for _, text in ticks)
 
 
-def bars(heights: np.ndarray, expected: float, title: str, across: str, up: str) -> str:
-    """Bars over 0 to 1 with the height that all would have, as a line."""
-    ticks = round_limits(0.0, float(max(heights.max(), expected)))
+def bars(
+    heights: np.ndarray,
+    expected: float,
+    chance: tuple[float, float],
+    title: str,
+    across: str,
+    up: str,
+) -> str:
+    """Bars over 0 to 1 with the height that all would have, as a line, and what chance makes."""
+    ticks = round_limits(0.0, float(max(heights.max(), chance[1])))
     up_ticks = [(float(t), f"{100 * t:.3g} %") for t in ticks]
     frame = _Frame(0.0, 1.0, 0.0, float(ticks[-1]), _margin(up_ticks))
     body = frame.drawn([(t, shown(t)) for t in (0.0, 0.25, 0.5, 0.75, 1.0)], up_ticks, across, up)
@@ -375,6 +382,11 @@ def bars(heights: np.ndarray, expected: float, title: str, across: str, up: str)
             f"width='{stop - start - 1:.2f}' height='{frame.base - y:.2f}'>"
             f"<title>{100 * value:.1f} %</title></rect>"
         )
+    high, low = (float(y) for y in frame.y(np.array(chance[::-1])))
+    body.append(
+        f"<rect class='chance' x='{frame.left:.1f}' y='{high:.1f}' "
+        f"width='{WIDTH - frame.right - frame.left:.1f}' height='{low - high:.1f}'/>"
+    )
     y = float(frame.y(np.array(expected)))
     body.append(
         f"<line class='median' x1='{frame.left}' x2='{WIDTH - frame.right}' y1='{y:.1f}' "

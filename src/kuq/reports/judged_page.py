@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 import numpy as np
+from scipy import stats
 
 from kuq.files.decomposed import Decomposed
 from kuq.protocols.comparison import RetentionComparison
@@ -49,7 +50,8 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
     yield figure(
         _coverage(judged), "Coverage", keys([("s0", "found"), ("oracle", "as it should be")])
     )
-    yield figure(_pit(judged), "Where outcomes fall (PIT)")
+    legend = keys([("oracle", "as it should be"), ("chance", "95 % of chance")])
+    yield figure(_pit(judged), "Where outcomes fall (PIT)", legend)
     if judged.ranking is not None:
         svg, legend = _retention(judged.ranking)
         yield figure(svg, "Error of what is kept", legend)
@@ -89,9 +91,11 @@ def _coverage(judged: Judgement) -> str:
 
 def _pit(judged: Judgement) -> str:
     counts, _ = np.histogram(judged.pit, bins=_PIT_BARS, range=(0.0, 1.0))
+    low, high = stats.binom(judged.pit.size, 1 / _PIT_BARS).interval(0.95)
     return figures.bars(
         counts / max(judged.pit.size, 1),
         1 / _PIT_BARS,
+        (low / judged.pit.size, high / judged.pit.size),
         "histogram of PIT values",
         "share of the prediction below the outcome",
         "outcomes",
