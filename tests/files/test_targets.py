@@ -295,6 +295,21 @@ def test_reports_of_several_predictions_of_any_kind(folder):
     assert "members of different kinds" in page
 
 
+@pytest.mark.parametrize("options", [{}, {"estimator": "bma"}, {"unbiased": False}])
+def test_an_outlying_member_in_numbers_of_the_page(folder, options):
+    loc, std, y = calibrated(16, rows=40)
+    loc[2] += 9
+    ensemble = kuq.Ensemble(kuq.Normal(loc, std))
+    page = kuq.report(ensemble, kuq.SquaredError(), y=y, path="r.html", **options).read_text(
+        "utf-8"
+    )
+    now = kuq.decompose(ensemble, kuq.SquaredError(), **options).epistemic.mean()
+    rest = kuq.Ensemble(kuq.Normal(np.delete(loc, 2, axis=0), np.delete(std, 2, axis=0)))
+    then = kuq.decompose(rest, kuq.SquaredError(), **options).epistemic.mean()
+    assert "Member 2 stands apart" in page
+    assert f"would be {then:.3g} instead of {now:.3g}" in page
+
+
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_reports_of_other_libraries(folder, library):
     loc, std, y = calibrated(14, rows=30)

@@ -84,8 +84,8 @@ def add(commands: Commands) -> None:
     )
     layout = parser.add_argument_group(
         "layout, where names are not the usual ones",
-        "NAME is a name, or a pattern for the columns of several members, in which {} stands for "
-        "the member: 'Model {} mean', 'RF*', or 'a,b,c'",
+        "NAME is a name, or a pattern for the columns of several members, in which {}\n"
+        "stands for the member: 'Model {} mean', 'RF*', or 'a,b,c'",
     )
     for option, role, what in (
         ("--mean", "loc", "means of normals"),

@@ -458,7 +458,8 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
     outlier = outlying_member(matrix)
     rows = (np.asarray(one.uncertainty.total).shape or (1,))[0]
     over = "all inputs" if len(chosen) == rows else f"{len(chosen)} inputs, evenly spread"
-    half = " Half of their mean" if one.uncertainty.estimator == "bma" else " Their mean"
+    halved = one.uncertainty.estimator == "bma" and isinstance(score, Kernel)
+    half = " Half of their mean" if halved else " Their mean"
     what = "epistemic uncertainty" if one.uncertainty.is_split else "spread"
     yield paragraph(
         f"The mean divergence of every pair over {over}.{half} is the {what}. "
@@ -480,8 +481,10 @@ def _outlier_note(
 ) -> str:
     score, options = one.uncertainty.score, one.options
     influence = member_influence(some, score, **options)
-    change = np.asarray(influence.epistemic[member])
-    now = _finite_mean(np.asarray(decompose(some, score, **options).epistemic))
+    # Of kernels the members against their mixture differ by half as much as from each other.
+    half = 0.5 if one.uncertainty.estimator == "bma" and isinstance(score, Kernel) else 1.0
+    change = half * np.asarray(influence.epistemic[member])
+    now = half * _finite_mean(np.asarray(decompose(some, score, **options).epistemic))
     times = "infinitely many" if not np.isfinite(ratio) else f"{ratio:.1f}"
     advice = "Check how it was trained"
     if not score.card.robust:

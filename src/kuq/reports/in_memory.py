@@ -76,7 +76,7 @@ def _decomposed(
     u = decompose(known, CRPS() if score is None else score, **options)
     outcome = None if y is None else _outcome(y, known)
     dims = tuple("input" if axis == 0 else f"axis {axis}" for axis in range(len(batch)))
-    kept = {key: value for key, value in options.items() if key in ("draws", "seed", "rtol")}
+    kept = {key: value for key, value in options.items() if key != "estimator"}
     return Decomposed(
         name=name,
         uncertainty=u,

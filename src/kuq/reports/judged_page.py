@@ -50,7 +50,7 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
     yield figure(
         _coverage(judged), "Coverage", keys([("s0", "found"), ("oracle", "as it should be")])
     )
-    legend = keys([("oracle", "as it should be"), ("chance", "95 % of chance")])
+    legend = keys([("oracle", "as it should be"), ("chance", "95 % by chance")])
     yield figure(_pit(judged), "Where outcomes fall (PIT)", legend)
     if judged.ranking is not None:
         svg, legend = _retention(judged.ranking)

@@ -57,8 +57,8 @@ svg { display: block; width: 100%; height: auto; }
 .key.bound, .key.oracle { background: none; height: 0; width: 1.5rem; border-radius: 0;
   vertical-align: 4px; border-top: 2px solid var(--soft); }
 .key.oracle { border-top-style: dashed; }
-.chance { fill: var(--epistemic); fill-opacity: .22; } .key.chance { background: var(--epistemic);
-  opacity: .4; }
+.chance { fill: var(--soft); fill-opacity: .25; } .key.chance { background: var(--soft);
+  opacity: .35; }
 .dot { fill: var(--aleatoric); fill-opacity: .45; }
 .dot.big { fill: var(--epistemic); fill-opacity: .85; }
 .key.dot { background: var(--aleatoric); border-radius: 50%; }
