@@ -230,16 +230,26 @@ def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
         return
     chosen = np.unique(np.linspace(0, x.size - 1, min(x.size, _MOST_DOTS)).astype(int))
     x, y, big = x[chosen], y[chosen], big[chosen]
+    comparable = not isinstance(u.score, LogScore)
     svg = figures.scatter(
-        x, y, big, "aleatoric against epistemic uncertainty", f"aleatoric ({u.units})", "epistemic"
+        x,
+        y,
+        big,
+        comparable,
+        "aleatoric against epistemic uncertainty",
+        f"aleatoric ({u.units})",
+        "epistemic",
     )
     legend = ""
     if big.any():
         legend = keys([("dot", "inputs"), ("dot big", "the tenth with the largest errors")])
-    yield paragraph(
-        "Each dot is an input. On the dashed line noise and disagreement are equally large; above "
-        "it, better training can help more than better measurements."
-    )
+    text = "Each dot is an input."
+    if comparable:
+        text += (
+            " On the dashed line noise and disagreement are equally large; above it, better "
+            "training can help more than better measurements."
+        )
+    yield paragraph(text)
     yield "<div class='figures one'>"
     yield figure(svg, "Aleatoric against epistemic", legend)
     yield "</div>"

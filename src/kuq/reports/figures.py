@@ -396,9 +396,12 @@ def bars(
 
 
 def scatter(
-    x: np.ndarray, y: np.ndarray, marked: np.ndarray, title: str, across: str, up: str
+    x: np.ndarray, y: np.ndarray, marked: np.ndarray, equal: bool, title: str, across: str, up: str
 ) -> str:
-    """Points over two axes, logarithmic where numbers are positive and of very different size."""
+    """Points over two axes, logarithmic where numbers are positive and of very different size.
+
+    With ``equal`` a line shows where both numbers are the same.
+    """
     log = min(x.min(), y.min()) > 0 and max(_ratio(x), _ratio(y)) > _VERY_DIFFERENT
     if log:
         x, y = np.log10(x), np.log10(y)
@@ -420,7 +423,7 @@ def scatter(
     body = frame.drawn(ticks[0], ticks[1], across, up)
     low = max(frame.x_low, frame.y_low)
     high = min(frame.x_high, frame.y_high)
-    if high > low:  # where both are equal
+    if equal and high > low:
         ends = np.array([low, high])
         (x1, x2), (y1, y2) = frame.x(ends), frame.y(ends)
         body.append(

@@ -91,7 +91,15 @@ def judge(one: Decomposed) -> Judgement | None:
         thinned = True
     prediction = cases(part.prediction, known)
     y = _flat(part)[known]
-    return _judged(one, prediction, y, part.cells, thinned)
+    return _judged(one, prediction, y, part.cells, thinned, _already(one, part, known))
+
+
+def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
+    """The components of the cases, where they were computed for all inputs of the part."""
+    u = one.uncertainty
+    if np.size(u.total) != part.masked.size:
+        return None
+    return {name: np.asarray(u[name], dtype=float).ravel()[known] for name in u}
 
 
 def _flat(part: Part) -> np.ndarray:
@@ -112,7 +120,12 @@ def _known(part: Part) -> np.ndarray:
 
 
 def _judged(
-    one: Decomposed, prediction: Prediction, y: np.ndarray, cells: np.ndarray | None, thinned: bool
+    one: Decomposed,
+    prediction: Prediction,
+    y: np.ndarray,
+    cells: np.ndarray | None,
+    thinned: bool,
+    parts: dict[str, np.ndarray] | None,
 ) -> Judgement:
     y = np.where(np.isnan(y), 0.0, y)  # cells that do not count
     squares = (np.asarray(prediction.mean()) - y) ** 2
@@ -121,7 +134,8 @@ def _judged(
     pit = pit_values(prediction, y)
     pit = (pit[:, counted] if y.ndim > 1 else pit).ravel()
     own = one.uncertainty.score
-    parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
+    if parts is None:
+        parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
     losses = np.asarray(score(prediction, y, own, **one.options), dtype=float)
     if losses.ndim > 1:
         losses = losses.reshape(len(losses), -1).mean(axis=1)
