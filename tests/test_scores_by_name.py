@@ -33,9 +33,18 @@ def test_every_name_is_tried():
 
 @pytest.mark.parametrize("name", SCORES)
 def test_a_name_means_its_score(name):
+    estimator = "bma" if name == "variance" else "pairwise"
     by_name = kuq.decompose(ensemble(), name)
-    by_score = kuq.decompose(ensemble(), SCORES[name])
+    by_score = kuq.decompose(ensemble(), SCORES[name], estimator=estimator)
     assert by_name == by_score
+
+
+def test_the_variance_is_the_familiar_one():
+    prediction = ensemble()
+    u = kuq.decompose(prediction, "variance")
+    means = prediction.members.loc
+    np.testing.assert_allclose(u.epistemic, means.var(axis=0, ddof=1), rtol=1e-12)
+    np.testing.assert_allclose(u.aleatoric, (prediction.members.scale**2).mean(axis=0), rtol=1e-12)
 
 
 FUNCTIONS = {

@@ -1,7 +1,10 @@
 """kuq: how uncertain each prediction is, and why, under any kernel score."""
 
+from collections.abc import Sequence as _Sequence
 from importlib import import_module as _import_module
+from pathlib import Path as _Path
 from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from kuq._array import checks
 from kuq._compiled import compiled
@@ -48,6 +51,43 @@ from kuq.uncertainty import (
 )
 
 __version__ = "0.1.0"
+
+
+def report(
+    prediction: _Any,
+    score: Score | None = None,
+    *,
+    y: _Any = None,
+    names: _Sequence[_Any] | None = None,
+    labels: _Sequence[_Any] | None = None,
+    path: str | _Path = "report.html",
+    title: str = "predictions",
+    **options: _Any,
+) -> _Path:
+    """Decompose a prediction, write a page about it, and return the path of the page.
+
+    The page is that of ``kuq decompose --report``. Where outcomes ``y`` are known, of the shape of
+    what is predicted (NaN where not), it also says how good predictions and uncertainty were:
+    score, coverage, and which score ranks the errors best. ``names`` are those of the members,
+    ``labels`` those of the inputs. The default score is CRPS; further options are those of
+    :func:`decompose`. A dict of predictions (and of outcomes) gives a section for each. A page
+    that kuq has written is replaced, anything else of that name is refused.
+
+    >>> import kuq, numpy as np, pathlib, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> members = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 50)), 1.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = kuq.report(members, names=["a", "b", "c"], y=rng.normal(size=50),
+    ...                       path=pathlib.Path(folder, "report.html"))
+    ...     text = path.read_text(encoding="utf-8")
+    >>> "3 members, each a normal distribution" in text
+    True
+    """
+    written: _Path = _import_module("kuq.reports.in_memory").report(
+        prediction, score, y=y, names=names, labels=labels, path=path, title=title, **options
+    )
+    return written
+
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
 _PARTS = (
@@ -106,6 +146,7 @@ __all__ = [
     "member_divergences",
     "member_influence",
     "patches",
+    "report",
     "score",
     "spectral",
     "tail",

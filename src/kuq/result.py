@@ -20,6 +20,12 @@ _KEYS = ("total", "aleatoric", "epistemic")
 #: What a result is where there is one level of uncertainty and not two.
 OF_POINTS = "spread of the members; their own noise is unknown"
 OF_ONE_MODEL = "spread of the draws of one model; what the model does not know is unknown"
+#: Characters of the score in the repr of a result.
+_LONGEST = 80
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,8 +151,9 @@ class Uncertainty(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         shape = tuple(self.total.shape)
-        head = f"Uncertainty(shape={shape}, score={self.score!r}, estimator={self.estimator!r}, "
-        head += f"unbiased={self.unbiased!r}, method={self.method!r}, units={self.units!r})"
+        head = f"Uncertainty(shape={shape}, score={_cut(repr(self.score))}, "
+        head += f"estimator={self.estimator!r}, unbiased={self.unbiased!r}, "
+        head += f"method={self.method!r}, units={self.units!r})"
         if is_traced(self.total) or 0 in shape:
             return head
         xp = namespace(self.total)
@@ -156,11 +163,18 @@ class Uncertainty(Mapping[str, Array]):
             if not shape:
                 rows.append(f"  {key:<9} {float(values):.6g}")
                 continue
-            low, high = float(xp.min(values)), float(xp.max(values))
+            every = math.prod(shape)
+            known = values[~xp.isnan(values)]
+            missing = every - math.prod(known.shape)
+            if missing == every:
+                rows.append(f"  {key:<9} none: all {every} are NaN")
+                continue
+            low, high = float(xp.min(known)), float(xp.max(known))
             mean = float(
-                xp.mean(xp.astype(values, xp.float32) if "16" in str(values.dtype) else values)
+                xp.mean(xp.astype(known, xp.float32) if "16" in str(known.dtype) else known)
             )
             rows.append(f"  {key:<9} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
+            rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
         return "\n".join(rows)
 
 

@@ -31,7 +31,7 @@ from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.log_score import LogScore
-from kuq.kernels.names import as_score
+from kuq.kernels.names import as_score, usual_estimator
 from kuq.result import Uncertainty
 from kuq.scores import log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
@@ -77,7 +77,7 @@ def decompose(
     prediction: Prediction,
     score: Score | str,
     *,
-    estimator: str = "pairwise",
+    estimator: str | None = None,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
     draws: int | None = None,
@@ -86,8 +86,10 @@ def decompose(
 ) -> Uncertainty:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
 
-    ``estimator``: "pairwise" (mean divergence between members) or "bma" (from the mixture; with
-    SquaredError the variance of the members' means, half of the pairwise value).
+    ``score`` is an object such as ``CRPS()`` or its name such as ``"crps"``. ``estimator``:
+    "pairwise" (mean divergence between members; the default) or "bma" (from the mixture; with
+    SquaredError the variance of the members' means, half of the pairwise value, and the default
+    of the name ``"variance"``).
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
@@ -101,6 +103,8 @@ def decompose(
     (1.0, 4.0)
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    if estimator is None:
+        estimator = usual_estimator(score) if isinstance(score, str) else "pairwise"
     if estimator not in _ESTIMATORS:
         raise ParameterError(f"estimator must be one of {_ESTIMATORS}, got {estimator!r}")
     score = _known(score)

@@ -28,7 +28,7 @@ def test_summary(folder, capsys):
     assert main(["decompose", "predictions.npz", "--score", "gaussian:0.5"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "Ensemble of 4 × Normal(batch=(30,), event=())" in out
+    assert "4 members, each a normal distribution; 30 predictions by input" in out
     assert "written: predictions-uncertainty.npz" in out
     u = kuq.decompose(kuq.Ensemble(kuq.Normal(LOC, 1.0)), kuq.Gaussian(0.5))
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
@@ -61,6 +61,8 @@ def test_examples_of_the_help_work(folder, capsys, monkeypatch):
     pd = pytest.importorskip("pandas")
     table = {f"{name}_{m}": LOC[m] ** 2 + 1 for m in range(4) for name in ("mean", "std")}
     pd.DataFrame(table).to_csv("predictions.csv", index=False)
+    named = {f"Model {m} {name}": LOC[m] ** 2 + 1 for m in range(4) for name in ("mean", "sd")}
+    pd.DataFrame({**named, "observed": LOC[0]}).to_csv("models.csv", index=False)
     (folder / "experiments").symlink_to(Path(__file__).parents[2] / "experiments")
     monkeypatch.setenv("KUQ_CACHE", str(folder / "cache"))
     lines = []
@@ -82,16 +84,16 @@ def test_examples_of_the_help_work(folder, capsys, monkeypatch):
 
 
 def test_progress_is_shown_on_a_terminal_for_long_work_only(monkeypatch, capsys):
-    from kuq.cli import decompose
+    from kuq.cli import progress as module
 
     now = [0.0]
-    monkeypatch.setattr(decompose.time, "monotonic", lambda: now[0])
-    progress = decompose._Progress()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    progress = module.ProgressBar()
     progress(1, 4)
     now[0] = 3.0
     progress(2, 4)
     assert capsys.readouterr().err == ""  # not a terminal
-    monkeypatch.setattr(decompose.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     progress(3, 4)
     progress.end()
     err = capsys.readouterr().err

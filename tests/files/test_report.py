@@ -54,7 +54,7 @@ def report(folder, kind):
     return decompose_file(folder / "evidential.npz", kuq.LogScore())
 
 
-FIGURES = {"table": 4, "field": 6, "grid": 6, "evidential": 3}
+FIGURES = {"table": 4, "field": 8, "grid": 7, "evidential": 3}
 
 
 @contextlib.contextmanager

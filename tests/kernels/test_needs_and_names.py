@@ -20,7 +20,7 @@ def test_needs_follow_from_the_facts():
     assert fitting("spread") == {c.name for c in cards if c.aleatoric_grows_with_spread}
     assert fitting("dependence") >= {card.name for card in cards if card.strictly_proper}
     assert "SquaredError" not in fitting("shape")
-    assert "Marginal(Energy(1), mean)" in fitting("shape")
+    assert "CRPS" in fitting("shape")
     assert "LogScore" not in fitting("samples")
 
 
@@ -36,7 +36,7 @@ def test_shape_is_what_members_of_one_mean_show():
 
 def test_several_needs_narrow_the_choice_and_give_a_reason_each():
     cards = kuq.kernel_cards(need=["spread", "units", "shape"])
-    assert [card.name for card in cards] == ["Energy(1)", "Marginal(Energy(1), mean)"]
+    assert [card.name for card in cards] == ["Energy(1)", "CRPS"]
     assert all(len(why) == 3 for why in cards.reasons)
     assert "convex" in repr(cards)
     assert kuq.kernel_cards([kuq.Energy(), kuq.SquaredError()], need="shape")[0].name == "Energy(1)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterable
@@ -58,7 +59,7 @@ class Progress:
         line = f"{self._ended}/{self._total} done{self._left(now)} | " + ", ".join(parts)
         if self._live:
             self._erase()
-            self._line = line[:118]
+            self._line = line[: shutil.get_terminal_size().columns - 1]  # a full line would wrap
             self._write(self._line)
         else:
             self._write(f"{line}\n")

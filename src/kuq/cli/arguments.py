@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from kuq.errors import KuqError
 from kuq.kernels.base import Score
-from kuq.kernels.names import parse_score
+from kuq.kernels.names import parse_score, usual_estimator
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -68,9 +68,9 @@ def positive_number(text: str) -> float:
     return number
 
 
-def score(text: str) -> Score:
-    """Reads a score by its name, such as gaussian:0.5."""
+def score_with_estimator(text: str) -> tuple[Score, str]:
+    """Reads a score by its name, such as gaussian:0.5, and the estimator it asks for."""
     try:
-        return parse_score(text)
+        return parse_score(text), usual_estimator(text)
     except KuqError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

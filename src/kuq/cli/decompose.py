@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,19 +12,22 @@ from kuq.cli.arguments import (
     add_command,
     natural_number,
     printable,
-    score,
+    score_with_estimator,
 )
+from kuq.cli.progress import ProgressBar
 from kuq.errors import NoClosedFormError
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
     from kuq.files import DecomposedFile
+    from kuq.reports.judgement import Judgement
 
 _EXAMPLES = """\
 examples:
   kuq decompose predictions.npz
   kuq decompose predictions.csv --score gaussian:median --report report.html
-  kuq decompose forecast.nc --samples t2m --score energy --event lat,lon
+  kuq decompose models.csv --mean 'Model {} mean' --std 'Model {} sd' --target observed
+  kuq decompose forecast.nc --samples t2m --score energy --event lat,lon --area-weights
   python -c "import numpy as np; np.savez('p.npz', mean=np.random.rand(5, 9), std=np.ones((5, 9)))"
   kuq decompose p.npz --report p.html
 
@@ -35,14 +36,15 @@ layout:
                   mu and sigma), samples or draws, predictions for points, weights of members;
                   df, loc, scale (Student's t); mixture_weights, loc, scale with the components
                   last; loc, nu, alpha, beta without members (deep evidential regression)
-  .csv .parquet   a row per input with the columns mean_0, std_0, mean_1, std_1, ..., or
-                  sample_0_0, sample_0_1, ... (member, draw), or member_0, member_1, ... (points),
+  .csv .tsv       a row per input with the columns mean_0, std_0, mean_1, std_1, ..., or
+  .parquet        sample_0_0, sample_0_1, ... (member, draw), or member_0, member_1, ... (points),
                   and weight_0, weight_1, ... of members; or loc, nu, alpha, beta; or a row per
                   input and member with the columns member, [sample], mean and std or value,
                   [weight], and others that tell the inputs apart
   .nc .zarr       variables with a dimension member (realization, number, ensemble, model) and, for
-                  draws, sample; may be larger than memory. Runs of one model along number are
-                  single values: their spread, or with --draws number that of one distribution
+                  draws, sample; may be larger than memory; several variables give several results.
+                  Runs of one model along number are single values: their spread, or with
+                  --draws number that of one distribution
 """
 
 
@@ -50,13 +52,26 @@ def add(commands: Commands) -> None:
     """Declare the command and its options."""
     text = "decompose the uncertainty of predictions in a file"
     parser = add_command(commands, "decompose", text, _EXAMPLES)
-    parser.add_argument("file", type=Path, metavar="FILE", help=".npz, .csv, .parquet, .nc, .zarr")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help=".npz, .csv, .tsv, .parquet, .nc, .zarr"
+    )
     parser.add_argument(
         "--score",
-        type=score,
+        type=score_with_estimator,
         default="crps",
         metavar="SCORE",
         help=f"{', '.join(NAMES)}, with parameters after a colon: gaussian:0.5 (default: crps)",
+    )
+    parser.add_argument(
+        "--estimator",
+        choices=("pairwise", "bma"),
+        help="epistemic: members against each other, or against their mixture, half as much; with "
+        "bma the score squared is the familiar variance (default: pairwise; bma with variance)",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="the column, array or variable with what happened: the predictions are judged by it",
     )
     parser.add_argument(
         "--out",
@@ -67,17 +82,21 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--report", type=OutputPath(".html"), metavar="FILE", help="also write a page, .html"
     )
-    layout = parser.add_argument_group("layout, where names are not the usual ones")
-    for name, what in (
-        ("loc", "means of normals"),
-        ("scale", "standard deviations of normals"),
-        ("samples", "draws"),
-        ("points", "point predictions"),
-        ("weights", "weights of the members"),
+    layout = parser.add_argument_group(
+        "layout, where names are not the usual ones",
+        "NAME is a name, or a pattern for the columns of several members, in which {}\n"
+        "stands for the member: 'Model {} mean', 'RF*', or 'a,b,c'",
+    )
+    for option, role, what in (
+        ("--mean", "loc", "means of normals"),
+        ("--std", "scale", "standard deviations of normals"),
+        ("--samples", "samples", "draws"),
+        ("--points", "points", "point predictions"),
+        ("--weights", "weights", "weights of the members"),
     ):
-        layout.add_argument(
-            f"--{name}", metavar="NAME", help=f"the array or column with the {what}"
-        )
+        names = dict.fromkeys((option, f"--{role}"))
+        text = f"the array or column with the {what}"
+        layout.add_argument(*names, dest=role, metavar="NAME", help=text)
     layout.add_argument("--member", metavar="DIM", help="the dimension, column or axis of members")
     layout.add_argument(
         "--draws",
@@ -96,8 +115,14 @@ def add(commands: Commands) -> None:
     layout.add_argument(
         "--nan",
         choices=("raise", "propagate", "omit"),
-        default="raise",
-        help="what to do with draws that are NaN (default: raise an error)",
+        help="missing numbers (NaN): an error, no result where they are, or leave such draws out "
+        "(default: propagate in .nc and .zarr, which have masks, else raise)",
+    )
+    layout.add_argument(
+        "--area-weights",
+        action="store_true",
+        help="cells of a latitude-longitude grid count by their area: in the score where latitude "
+        "is in --event, else in means",
     )
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
     drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
@@ -109,74 +134,66 @@ def run(options: argparse.Namespace) -> int:
     from kuq._replacing import check_target, write_text  # only here: other commands start at once
     from kuq.files import Layout, decompose_file
     from kuq.files.roles import Names
+    from kuq.reports.judgement import judge
     from kuq.reports.page import PAGE
 
     names = Names(options.loc, options.scale, options.samples, options.points, options.weights)
     event = tuple(part.strip() for part in options.event.split(",") if part.strip())
-    layout = Layout(names, options.member, options.sample, event, options.nan)
+    layout = Layout(
+        names,
+        options.member,
+        options.sample,
+        event,
+        options.nan,
+        options.target,
+        options.area_weights,
+    )
+    score, estimator = options.score
     if options.report is not None:
         check_target(options.report, PAGE, [options.file])  # before anything is computed
-    progress = _Progress()
+    progress = ProgressBar()
     try:
         result = decompose_file(
             options.file,
-            options.score,
+            score,
             out=options.out,
             layout=layout,
             progress=progress,
             draws=options.monte_carlo,
             seed=options.seed,
+            estimator=options.estimator or estimator,
         )
     except NoClosedFormError as error:  # in words of the command line
         text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
         raise NoClosedFormError(text) from None
     progress.end()
-    print(printable(_summary(result)))
+    judged = [judge(one) for one in result.variables]
+    print(printable(_summary(result, judged)))
     if options.report is not None:
         from kuq.reports.decomposition import decomposition_report
 
         inputs = [result.source, result.out]
-        write_text(options.report, decomposition_report(result), PAGE, inputs)
+        write_text(options.report, decomposition_report(result, judged), PAGE, inputs)
         print(f"report: {options.report}")
     return 0
 
 
-def _summary(result: DecomposedFile) -> str:
+def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
+    from kuq.reports.judgement import summary_of_judgement
     from kuq.reports.summary import summary_table
+    from kuq.reports.words import score_in_words
 
-    u = result.uncertainty
-    lines = [
-        f"{result.source.name}: {result.description}",
-        f"score: {u.score!r} ({u.units}; {u.method})",
-        *(f"note: {note}" for note in (*result.notes, u.note) if note),
-        "",
-        summary_table(u),
-        "",
-        f"written: {result.out}",
-    ]
-    return "\n".join(lines)
-
-
-class _Progress:
-    """A line on the terminal for work that takes more than a second; silent elsewhere."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._shown = False
-
-    def __call__(self, done: int, total: int) -> None:
-        seconds = time.monotonic() - self._start
-        if seconds < 1 or not sys.stderr.isatty() or total == 0:
-            return
-        share = done / total
-        filled = int(30 * share)
-        left = seconds * (1 - share) / max(share, 1e-9)
-        bar = "#" * filled + "." * (30 - filled)
-        sys.stderr.write(f"\r[{bar}] {100 * share:3.0f} %, {left:.0f} s left ")
-        sys.stderr.flush()
-        self._shown = True
-
-    def end(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r" + " " * 60 + "\r")
-            sys.stderr.flush()
+    lines = []
+    for one, found in zip(result.variables, judged, strict=True):
+        u = one.uncertainty
+        name = result.source.name if len(result.variables) == 1 else one.name
+        lines += [
+            f"{name}: {one.description}",
+            f"score: {score_in_words(u)} ({u.units}; {u.method})",
+            *(f"note: {note}" for note in (*one.notes, u.note) if note),
+            "",
+            summary_table(u, one.input_weights),
+            "",
+            *summary_of_judgement(one, found),
+        ]
+    return "\n".join([*lines, f"written: {result.out}"])

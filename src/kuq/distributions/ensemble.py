@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, final
@@ -267,7 +268,7 @@ class Ensemble(Prediction):
             sizes = f"batch={self.batch_shape}{inner._sizes()}, event={self.event_shape}"
             return f"Ensemble of {self.member_count} × {type(inner).__name__}({sizes})"
         shown = [repr(m) for m in self.members]
-        kinds = [f"{len(list(run))} × {text}" for text, run in groupby(shown)]
+        kinds = [f"{count} × {text}" for text, count in Counter(shown).items()]
         return f"Ensemble of {' + '.join(kinds)}"
 
 

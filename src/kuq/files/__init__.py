@@ -1,6 +1,7 @@
 """Predictions in files: read, decompose, and write the same format."""
 
-from kuq.files.decompose import DecomposedFile, Layout, decompose_file
+from kuq.files.decompose import Layout, decompose_file
+from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.roles import Names
 
-__all__ = ["DecomposedFile", "Layout", "Names", "decompose_file"]
+__all__ = ["Decomposed", "DecomposedFile", "Layout", "Names", "decompose_file"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.archive import read_arrays
 from kuq.files.claims import check_memory
-from kuq.files.roles import Names, as_doubles, as_parameter, find_law
+from kuq.files.roles import Names, as_doubles, as_parameter, check_values, find_law, listed
 from kuq.files.stored import StoredPrediction
 
 
@@ -22,6 +23,7 @@ def read_npz(
     member_axis: int | None = None,
     sample_axis: int | None = None,
     nan_policy: str = "raise",
+    target: str | None = None,
 ) -> StoredPrediction:
     """The prediction in an ``.npz`` file; nothing in it is executed.
 
@@ -29,7 +31,9 @@ def read_npz(
     ``sample_axis``, numbers of axes of the array as stored, say otherwise.
     """
     arrays = read_arrays(path)
-    law, roles = find_law(arrays, names)
+    if target is not None and target not in arrays:
+        raise ParameterError(f"--target {target}: the file holds {listed(arrays)}")
+    law, roles = find_law([name for name in arrays if name != target], names)
     if law == "evidential" and member_axis is not None:
         raise ParameterError("evidential predictions have no members; leave out --member")
     if law != "samples" and sample_axis is not None:
@@ -37,17 +41,29 @@ def read_npz(
             f"--draws is for draws, and the file is read as {law}; name their array: --samples "
             "(Monte Carlo is --monte-carlo)"
         )
-    found = {
-        role: as_parameter(role, name, as_doubles(name, arrays[name]))
-        for role, name in roles.items()
-    }
+    found = {}
+    for role, name in roles.items():
+        values = as_doubles(name, arrays[name])
+        check_values(role, name, values, nan_policy, _place(values.shape))
+        found[role] = as_parameter(role, name, values)
     weights = found.pop("weights", None)
     found = _broadcast(path, found)
     if law != "evidential":
         found = {
             role: _arranged(a, member_axis, sample_axis, event_ndim) for role, a in found.items()
         }
-    return StoredPrediction(law, found, event_ndim, weights, nan_policy).checked()
+    unused = [name for name in arrays if name not in (*roles.values(), target)]
+    notes = (f"not used: {listed(unused)}",) if unused else ()
+    stored = StoredPrediction(law, found, event_ndim, weights, nan_policy, notes=notes).checked()
+    return stored if target is None else stored.judged_by(as_doubles(target, arrays[target]))
+
+
+def _place(shape: tuple[int, ...]) -> Callable[[int], str]:
+    def said(at: int) -> str:
+        index = ", ".join(str(int(i)) for i in np.unravel_index(at, shape))
+        return f"the entry [{index}]"
+
+    return said
 
 
 def _broadcast(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Comma-separated text: read strictly, and written so that a spreadsheet runs none of it.
+"""Separated text: read strictly, and written so that a spreadsheet runs none of it.
 
 Every line has to have as many fields as the header; a cell of a number column is a number or
 refused, with its line. Other columns keep their text, apart from plain numbers.
@@ -6,13 +6,10 @@ refused, with its line. Other columns keep their text, apart from plain numbers.
 
 from __future__ import annotations
 
-import codecs
-import csv
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +17,7 @@ import numpy as np
 
 from kuq.errors import ParameterError
 from kuq.files.claims import check_memory
+from kuq.files.dialect import Dialect, rows_of
 from kuq.files.roles import listed
 
 if TYPE_CHECKING:
@@ -34,46 +32,86 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(
     r"-?(?:(?:0|[1-9][0-9]{0,16})(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?"
 )
-_OTHER_MARKS = {
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-    b"PK\3\4": "a spreadsheet or archive",
-    b"PAR1": "Parquet",
-    b"\x1f\x8b": "compressed",
-}
+#: Numbers with a decimal comma, and those whose commas may as well separate thousands.
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]{1,3})?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 #: What a spreadsheet takes for the start of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _CELLS = 2**18
 
 
-def read_header(path: Path) -> list[str]:
+def read_header(path: Path, dialect: Dialect) -> list[str]:
     """The names of the columns, each of which appears once."""
-    with _rows(path) as (reader, _):
-        return _header(path, reader)
+    with rows_of(path, dialect) as (rows, _):
+        return _header(path, rows)
 
 
-def read_csv(path: Path, numbers: Collection[str]) -> pd.DataFrame:
-    """The table, with doubles in the columns ``numbers``, text or plain numbers in the others."""
+def read_csv(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFrame:
+    """The table, with doubles in the columns ``numbers``, text or plain numbers in the others.
+
+    ``attrs["dialect"]`` has the decimal mark too, and ``attrs["lines"]`` the line of every row.
+    """
+    check_memory(path, 4 * path.stat().st_size)  # text, lists, columns and arrays of it
+    try:
+        return _read(path, dialect, numbers)
+    except _DecimalCommaError:
+        _check_decimal_commas(path, dialect, numbers)
+        return _read(path, replace(dialect, decimal=","), numbers)
+
+
+class _DecimalCommaError(Exception):
+    """A number that has a comma where others have a point."""
+
+
+def _read(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFrame:
     import pandas as pd
 
-    check_memory(path, 4 * path.stat().st_size)  # text, lists, columns and arrays of it
-    with _rows(path) as (reader, line):
+    places: list[int] = []
+    with rows_of(path, dialect) as (reader, line):
         names = _header(path, reader)
         values: dict[str, list[Any]] = {name: [] for name in names}
         rows = _checked(path, names, reader, line)
         size = max(1, _CELLS // len(names))
         while batch := list(itertools.islice(rows, size)):
             lines = [row.line for row in batch]
+            places += lines
             columns = zip(*(row.cells for row in batch), strict=True)
             for name, cells in zip(names, columns, strict=True):
                 if name in numbers:
-                    values[name].append(_numbers(path, name, cells, lines))
+                    values[name].append(_numbers(path, name, cells, lines, dialect))
                 else:
                     values[name].extend(cells)
     table = {
         name: _joined(parts) if name in numbers else _typed(parts) for name, parts in values.items()
     }
-    return pd.DataFrame(table, columns=names)
+    frame = pd.DataFrame(table, columns=names)
+    frame.attrs = {"dialect": dialect, "lines": places}
+    return frame
+
+
+def _check_decimal_commas(path: Path, dialect: Dialect, numbers: Collection[str]) -> None:
+    """Commas in numbers are decimal marks only if at least one of them can be nothing else."""
+    certain, first = False, ""
+    with rows_of(path, dialect) as (reader, line):
+        names = _header(path, reader)
+        for row in _checked(path, names, reader, line):
+            for name, cell in zip(names, row.cells, strict=True):
+                if name not in numbers:
+                    continue
+                text = cell.strip()
+                if "." in text and _is_number(text):
+                    raise ParameterError(
+                        f"{path}: the column {name!r} has the number {text!r} with a decimal point "
+                        f"in line {row.line}, and other numbers have commas; use one of them"
+                    )
+                if _COMMA.fullmatch(text):
+                    certain = certain or not _THOUSANDS.fullmatch(text)
+                    first = first or f"{text!r} in the column {name!r}, line {row.line}"
+    if first and not certain:
+        raise ParameterError(
+            f"{path}: {first} may be a number with a decimal comma or with separated thousands, "
+            "and no other number tells which; write numbers with a decimal point and no separators"
+        )
 
 
 def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
@@ -106,38 +144,6 @@ class _Row:
     cells: list[str]
 
 
-@contextmanager
-def _rows(path: Path) -> Iterator[tuple[Iterator[list[str]], Callable[[], int]]]:
-    """The rows of a file, and at which line of it the reader is."""
-    if path.stat().st_size == 0:
-        raise ParameterError(f"{path} is empty")
-    with path.open("rb") as file:
-        start = file.read(4)
-    for mark, kind in _OTHER_MARKS.items():
-        if start.startswith(mark):
-            raise ParameterError(f"{path} is {kind}, not CSV; save it as CSV in UTF-8")
-    with path.open(encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(_without_nul(text), strict=True, skipinitialspace=True)
-        try:
-            yield reader, lambda: reader.line_num
-        except csv.Error as error:
-            raise ParameterError(
-                f"{path} cannot be read as a table: {error} at line {reader.line_num}"
-            ) from None
-        except UnicodeDecodeError as error:
-            raise ParameterError(
-                f"{path} is not text in UTF-8 (a byte {error.object[error.start]:#04x} after line "
-                f"{reader.line_num}); save it as CSV in UTF-8"
-            ) from None
-
-
-def _without_nul(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        if "\0" in line:
-            raise csv.Error("there is a zero byte")
-        yield line
-
-
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
     names = [name.strip() for name in next((row for row in reader if row), [])]
     if not names:
@@ -146,12 +152,6 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise ParameterError(
             f"{path} has {len(names)} columns, more than the {MOST_COLUMNS} that are read; use "
             "rows for inputs and members, or .npz"
-        )
-    other = next((mark for mark in ";\t|" if mark in names[0]), None)
-    if len(names) == 1 and other is not None:
-        raise ParameterError(
-            f"{path} is separated by {other!r}; fields are separated by commas, and numbers have "
-            "decimal points"
         )
     seen: set[str] = set()
     for name in names:
@@ -175,7 +175,11 @@ def _checked(
             )
 
 
-def _numbers(path: Path, name: str, cells: Sequence[str], lines: list[int]) -> np.ndarray:
+def _numbers(
+    path: Path, name: str, cells: Sequence[str], lines: list[int], dialect: Dialect
+) -> np.ndarray:
+    if dialect.decimal == ",":
+        cells = [c.replace(",", ".") if _COMMA.fullmatch(c.strip()) else c for c in cells]
     try:
         if not any("_" in cell for cell in cells):  # Python, not a table, reads 1_000
             return np.array([float(cell) for cell in cells])
@@ -187,10 +191,12 @@ def _numbers(path: Path, name: str, cells: Sequence[str], lines: list[int]) -> n
             numbers[place] = np.nan
         elif _is_number(cell):
             numbers[place] = float(cell)
+        elif _COMMA.fullmatch(cell.strip()) and dialect.decimal == ".":
+            raise _DecimalCommaError
         else:
             raise ParameterError(
                 f"{path}: the column {name!r} must hold numbers, got {cell[:80]!r} in line "
-                f"{lines[place]}; numbers have a decimal point and no separators"
+                f"{lines[place]}; numbers have one decimal mark and no separators"
             )
     return numbers
 

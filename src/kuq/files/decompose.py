@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,21 @@ from typing import Any
 import numpy as np
 
 from kuq._replacing import check_target, replacing, sweep
-from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
 from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
-from kuq.files.own import CSV_HEAD, KINDS, MADE_BY, MARK, PARTS
+from kuq.files.decomposed import Decomposed, DecomposedFile
+from kuq.files.dialect import Dialect
+from kuq.files.own import KINDS, MADE_BY, MARK, PARTS
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
-from kuq.files.tables import read_table
+from kuq.files.tables import TEXT, read_table
+from kuq.files.words import in_words
 from kuq.kernels.base import Score
 from kuq.result import Uncertainty
 
-ARRAYS, TABLES, GRIDS = (".npz",), (".csv", ".parquet"), (".nc", ".zarr")
+ARRAYS, TABLES, GRIDS = (".npz",), (*TEXT, ".parquet"), (".nc", ".zarr")
 SUFFIXES = (*ARRAYS, *TABLES, *GRIDS)
 
 
@@ -38,28 +39,14 @@ class Layout:
     member: str | None = None
     sample: str | None = None
     event: tuple[str, ...] = ()
-    nan_policy: str = "raise"
-
-
-@dataclass(frozen=True, eq=False)
-class DecomposedFile:
-    """What came out: the components, how inputs are called, and where it was written."""
-
-    source: Path
-    out: Path
-    uncertainty: Uncertainty
-    description: str
-    dims: tuple[str, ...]
-    labels: tuple[str, ...]
-    #: Some inputs by their positions along the first axis, to look at members and maps.
-    some: Callable[[np.ndarray], Prediction]
-    coordinates: dict[str, np.ndarray] = field(default_factory=dict)
-    #: The names of the dimensions of one outcome, where they have names.
-    event_dims: tuple[str, ...] = ()
-    #: How the numbers were computed, for further calls on ``some``.
-    options: dict[str, Any] = field(default_factory=dict)
-    #: What was found in the file that its reader may not expect.
-    notes: tuple[str, ...] = ()
+    #: What NaN means: "raise", "propagate" or "omit"; None is "propagate" in grids, which have
+    #: masks, and "raise" elsewhere.
+    nan_policy: str | None = None
+    #: The column, array or variable with what happened.
+    target: str | None = None
+    #: Whether cells of a grid count by their area: in the score where latitude is a dimension of
+    #: the event, else in means.
+    area_weights: bool = False
 
 
 def decompose_file(
@@ -71,10 +58,11 @@ def decompose_file(
     progress: Progress | None = None,
     draws: int | None = None,
     seed: int | None = None,
+    estimator: str = "pairwise",
 ) -> DecomposedFile:
     """Read a prediction, decompose its uncertainty, and write it in the same format.
 
-    ``path`` ends in .npz, .csv, .parquet, .nc or .zarr; ``out`` is by default the name with
+    ``path`` ends in .npz, .csv, .tsv, .parquet, .nc or .zarr; ``out`` is by default the name with
     "-uncertainty" added. An output of an earlier call is replaced, anything else of that name is
     refused. ``progress(done, total)`` is called now and then. Errors leave no file.
 
@@ -92,28 +80,34 @@ def decompose_file(
     out = path.with_name(f"{path.stem}-uncertainty{path.suffix}") if out is None else out
     _check_paths(path, out, suffix)
     options: dict[str, Any] = {"draws": draws, "seed": seed}
+    if layout.area_weights and suffix not in GRIDS:
+        raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
     if suffix in GRIDS:
         from kuq.files.grids import decompose_grid
 
-        return decompose_grid(path, score, out, layout, progress, options)
+        return decompose_grid(path, score, out, layout, progress, options, estimator)
     stored = read_stored(path, layout)
-    u = decompose_stored(stored, score, progress, **options)
+    u = decompose_stored(stored, score, progress, estimator=estimator, **options)
     _write(out, stored, u, path)
-    shape = u.total.shape
-    return DecomposedFile(
-        source=path,
-        out=out,
+    axes = tuple(f"axis {k}" for k in range(1, len(u.total.shape)))
+    dims = (stored.label_name, *axes)
+    one = Decomposed(
+        name="",
         uncertainty=u,
-        description=repr(stored.prediction()),
-        dims=(stored.label_name, *(f"axis {k}" for k in range(1, len(shape)))),
+        description=in_words(stored.prediction(), dict(zip(dims, u.total.shape, strict=False))),
+        dims=dims,
         labels=stored.labels,
-        some=stored.prediction,
+        part=stored.part,
         options=options,
+        notes=stored.notes,
+        member_names=stored.member_names,
+        target=layout.target,
     )
+    return DecomposedFile(path, out, (one,))
 
 
 def read_stored(path: Path, layout: Layout) -> StoredPrediction:
-    """The prediction in an ``.npz``, ``.csv`` or ``.parquet`` file."""
+    """The prediction in an ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` file."""
     if _suffix(path) in TABLES:
         if layout.event:
             raise ParameterError("tables hold scalar outcomes; --event is for arrays and grids")
@@ -122,7 +116,8 @@ def read_stored(path: Path, layout: Layout) -> StoredPrediction:
             layout.names,
             member=layout.member,
             sample=layout.sample,
-            nan_policy=layout.nan_policy,
+            nan_policy=layout.nan_policy or "raise",
+            target=layout.target,
         )
     event = _axis(layout.event[0], "--event") if layout.event else None
     if len(layout.event) > 1 or (event is not None and event < 0):
@@ -133,7 +128,8 @@ def read_stored(path: Path, layout: Layout) -> StoredPrediction:
         event_ndim=event or 0,
         member_axis=_axis(layout.member, "--member"),
         sample_axis=_axis(layout.sample, "--draws"),
-        nan_policy=layout.nan_policy,
+        nan_policy=layout.nan_policy or "raise",
+        target=layout.target,
     )
 
 
@@ -195,12 +191,17 @@ def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) ->
         raise ParameterError(f"the table has a column {taken[0]!r} already; rename it")
     table = rows.assign(**parts)
     with replacing(out, kind, [source]) as part:
-        if out.suffix.lower() == ".csv":
-            table = without_formulas(table)
-            with part.open("w", encoding="utf-8", newline="") as file:
-                head = table.iloc[:0].to_csv(index=False, lineterminator="\n")
-                file.write(head.removesuffix(f"{','.join(PARTS)}\n") + f"{CSV_HEAD}\n")
-                table.to_csv(file, index=False, header=False, lineterminator="\n")
+        if out.suffix.lower() in TEXT:
+            _write_text(part, without_formulas(table), stored.extra["dialect"])
         else:
             table.attrs = about(u)
             write_parquet(table, part, stored.extra["index"])
+
+
+def _write_text(part: Path, table: Any, dialect: Dialect) -> None:
+    """A table as the input writes it, in UTF-8; quotes around the last name are the mark of kuq."""
+    form = {"sep": dialect.separator, "decimal": dialect.decimal, "lineterminator": "\n"}
+    with part.open("w", encoding=dialect.output_encoding, newline="") as file:
+        head = table.iloc[:0].to_csv(index=False, **form).removesuffix(f"{PARTS[-1]}\n")
+        file.write(f'{head}"{PARTS[-1]}"\n')
+        table.to_csv(file, index=False, header=False, **form)

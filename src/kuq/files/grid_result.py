@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kuq.distributions.base import Prediction
-from kuq.files.decompose import DecomposedFile, Layout
+from kuq.files.decompose import Layout
+from kuq.files.decomposed import Decomposed, Part
 from kuq.files.grid_source import opened, prediction_in, reading
 from kuq.files.own import PARTS
 from kuq.files.roles import as_doubles, as_scale
+from kuq.files.words import EVIDENTIAL, for_what, of_kind
 from kuq.result import Uncertainty
 
 if TYPE_CHECKING:
@@ -26,22 +27,40 @@ if TYPE_CHECKING:
 _MOST_VALUES, _MOST_NUMBERS = 2**24, 2**20
 
 
+@dataclass(frozen=True, eq=False)
+class Made:
+    """The components of a variable and how they come about."""
+
+    u: xr.Dataset
+    call: Call
+    about: Mapping[Hashable, Any]
+    notes: tuple[str, ...]
+    #: The variables of the file that were used.
+    used: tuple[str, ...]
+    #: Which cells of the event are known; None if all are.
+    cells: xr.DataArray | None
+    #: Whether inputs count by their area in means.
+    by_area: bool
+
+
 def read_result(
     path: Path,
     out: Path,
-    call: Call,
-    about: Mapping[Hashable, Any],
+    name: str,
+    prefix: str,
+    made: Made,
     layout: Layout,
     options: dict[str, Any],
-) -> DecomposedFile:
+) -> Decomposed:
     """The components as they were written; every so many if there are more than fit."""
+    call, about = made.call, made.about
     with opened(out) as grid:
-        written = grid.dataset
-        total = written["total"]
+        written = grid.dataset[[f"{prefix}{part}" for part in PARTS]]
+        total = written[f"{prefix}total"]
         every = _strides(total, tuple(total.dims), 1, _MOST_VALUES)
         some = written.isel({dim: slice(None, None, step) for dim, step in every.items()}).load()
-    dims = tuple(str(dim) for dim in some["total"].dims)
-    parts = {part: some[part].values for part in PARTS}
+    dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
+    parts = {part: some[f"{prefix}{part}"].values for part in PARTS}
     uncertainty = Uncertainty(
         parts["total"],
         parts["aleatoric"],
@@ -57,19 +76,55 @@ def read_result(
     coordinates = {dim: _readable(some[dim].values) for dim in dims if dim in some.coords}
     coordinates |= {dim: _readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
-    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1)
-    return DecomposedFile(
-        source=path,
-        out=out,
+    cells = None if made.cells is None else made.cells.values
+    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, cells)
+    member = call.layout.member
+    missing = int(np.isnan(parts["total"]).sum())
+    notes = []
+    if missing:
+        count = parts["total"].size
+        notes.append(f"{missing} of {count} inputs have missing values (NaN) and no result")
+    if any(step > 1 for step in every.values()):
+        thinned = (f"every {step}th along {dim}" for dim, step in every.items() if step > 1)
+        notes.append(f"figures and tables show {', '.join(thinned)}")
+    return Decomposed(
+        name=name,
         uncertainty=uncertainty,
-        description=_described(call, {d: n for d, n in every.items() if n > 1}),
+        description=_described(call, dict(total.sizes)),
         dims=dims or ("input",),
         labels=tuple(_label(v) for v in coordinates.get(first, ())) if first else (),
-        some=looked_at,
+        part=looked_at,
         coordinates=coordinates,
         event_dims=layout.event,
         options=options,
+        notes=tuple(notes),
+        member_names=tuple(_label(v) for v in known[member].values) if member in known else (),
+        input_weights=_areas(some[f"{prefix}total"]) if made.by_area else None,
+        target=layout.target,
     )
+
+
+def _described(call: Call, sizes: dict[Any, int]) -> str:
+    operand = call.operands[0]
+    layout, every = operand.layout, operand.sizes
+    who = EVIDENTIAL
+    draws = None if layout.sample is None else every[layout.sample]
+    if draws is not None:
+        who = f"{draws} draws of one model"
+    if layout.member is not None:
+        who = of_kind(layout.family.build.__name__, every[layout.member], draws)
+    outcome = [f"{every[dim]} {dim}" for dim in layout.event if dim not in sizes]
+    return f"{who}; {for_what({str(dim): n for dim, n in sizes.items()}, outcome)}"
+
+
+def _areas(total: xr.DataArray) -> np.ndarray:
+    """The areas of the cells of a result, in its shape."""
+    import xarray as xr
+
+    from kuq.xarray.area import area_weights
+
+    areas, _ = xr.broadcast(area_weights(total), total)
+    return np.asarray(areas.transpose(*total.dims).values)
 
 
 def _strides(
@@ -99,19 +154,6 @@ def _label(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _described(call: Call, thinned: dict[Any, int]) -> str:
-    operand = call.operands[0]
-    sizes = ", ".join(f"{dim} {n}" for dim, n in operand.sizes.items())
-    members, draws = operand.layout.member, operand.layout.sample
-    whose = f"draws of one model along {draws!r}" if draws is not None else "evidential"
-    whose = f"members along {members!r}" if members is not None else whose
-    text = f"{operand.layout.family.build.__name__}, {whose} ({sizes})"
-    if thinned:
-        shown = ", ".join(f"every {step}th along {dim}" for dim, step in thinned.items())
-        text += f"; figures and tables show {shown}"
-    return text
-
-
 @dataclass(frozen=True)
 class _Some:
     """Predictions at some places of the first dimension, thinned along the others."""
@@ -121,8 +163,9 @@ class _Some:
     call: Call
     first: str | None
     step: int
+    cells: np.ndarray | None
 
-    def __call__(self, places: np.ndarray) -> Prediction:
+    def __call__(self, places: np.ndarray) -> Part:
         from kuq.xarray.applied import Block
 
         operand = self.call.operands[0]
@@ -156,6 +199,55 @@ class _Some:
                 arrays.append(
                     as_scale(name, values) if found.squared and name == "scale" else values
                 )
-        shapes = [a.shape[: len(order)] for a in arrays]
+            outcome = self._outcome(found.outcome, places, thin, order)
+        shape = np.broadcast_shapes(*(a.shape[: len(order)] for a in arrays))
+        arrays, masked = self._without_missing(arrays, shape)
         block = Block(operand.layout, tuple(operand.variables), core)
-        return block.prediction(tuple(arrays), np.broadcast_shapes(*shapes))[0]
+        prediction, _ = block.prediction(tuple(arrays), shape)
+        if outcome is not None:
+            event = outcome.shape[len(order) :]
+            outcome = np.broadcast_to(outcome, (*shape, *event))
+        return Part(prediction, masked, outcome, self.cells)
+
+    def _without_missing(
+        self, arrays: list[np.ndarray], batch: tuple[int, ...]
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Valid numbers for missing ones, and where they are missing, (batch…)."""
+        operand = self.call.operands[0]
+        layout = operand.layout
+        masked = np.zeros(batch, dtype=bool)
+        if layout.nan_policy != "propagate":
+            return arrays, masked
+        neutral = dict(zip(layout.family.parameters, layout.family.neutral, strict=True))
+        made = []
+        for name, array, dims in zip(operand.variables, arrays, operand.core, strict=True):
+            missing = np.isnan(array)
+            array = np.where(missing, neutral[name], array)
+            if self.cells is not None:
+                lost = [layout.event.index(dim) for dim in layout.event if dim not in dims]
+                known = np.any(self.cells, axis=tuple(lost))
+                after = sum(dim == layout.trailing for dim in dims)
+                missing = missing & known.reshape(*known.shape, *(1,) * after)
+            own = tuple(range(array.ndim - len(dims), array.ndim))
+            masked = masked | missing.any(axis=own)
+            made.append(array)
+        return made, masked
+
+    def _outcome(
+        self,
+        outcome: xr.DataArray | None,
+        places: np.ndarray,
+        thin: dict[Hashable, slice],
+        order: list[Hashable],
+    ) -> np.ndarray | None:
+        """What happened at these places, (batch…, event…)."""
+        if outcome is None:
+            return None
+        event = self.call.layout.event
+        if self.first in outcome.dims:
+            outcome = outcome.isel({self.first: places * self.step})
+        outcome = outcome.isel({dim: step for dim, step in thin.items() if dim in outcome.dims})
+        missing = [dim for dim in order if dim not in outcome.dims]
+        with reading(self.path):
+            ordered = outcome.expand_dims(missing).transpose(*order, *event)
+            return as_doubles(str(outcome.name), ordered.values)

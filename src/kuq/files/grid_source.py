@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,14 @@ from kuq.files.claims import check_memory
 from kuq.files.decompose import Layout
 from kuq.files.hdf5 import check_hdf5
 from kuq.files.own import PARTS
+from kuq.files.patterns import is_pattern, matches
 from kuq.files.roles import (
     LAYOUT,
+    MEMBERS,
+    Names,
     as_doubles,
     as_scale,
+    check_values,
     find_law,
     is_spread,
     is_variance,
@@ -30,6 +34,8 @@ from kuq.files.zarr_store import StoredArray, check_store
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from kuq.xarray.layout import Layout as NamedLayout
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,73 @@ class Found:
     #: Whether what serves as a scale is a variance.
     squared: bool
     notes: tuple[str, ...]
+    #: What happened, where that is known.
+    outcome: xr.DataArray | None
+    #: The variables that were used, by their roles.
+    names: dict[str, str]
+
+
+def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
+    """What is predicted in a grid: the name of each thing, and how it is laid out."""
+    names = [str(name) for name in grid.dataset.data_vars]
+    if layout.target is not None and "{}" not in layout.target and layout.target not in names:
+        raise ParameterError(f"--target {layout.target}: the file holds {listed(names)}")
+    names = [name for name in names if name != layout.target]
+    given = layout.names.given()
+    if any(is_pattern(text, names) for text in given.values()):
+        found = _by_patterns(given, names)
+    elif not given and len(names) > 1:
+        found = _of_members(grid, layout, names)
+    else:
+        found = {}
+    if not found:
+        return {_main_name(grid, layout): layout}
+    every = {}
+    for name, roles in found.items():
+        target = None if layout.target is None else layout.target.replace("{}", name)
+        known = target in grid.dataset.data_vars and (len(found) == 1 or "{}" in str(layout.target))
+        if target is not None and not known:
+            raise ParameterError(
+                f"--target {layout.target}: what happened is not known of {name!r} by this name; "
+                "with several variables the target is a pattern such as '{}_observed'"
+            )
+        every[name] = replace(layout, names=Names(**roles), target=target)
+    return every
+
+
+def _by_patterns(given: dict[str, str], names: list[str]) -> dict[str, dict[str, str]]:
+    """Name of a variable -> role -> name, by what fills the gap of each pattern."""
+    found: dict[str, dict[str, str]] = {}
+    for role, text in given.items():
+        for match in matches(f"--{role}", text, names):
+            alone = role in ("points", "samples") and "{}" not in text
+            found.setdefault(match.name if alone else match.gaps[0], {})[role] = match.name
+    incomplete = [name for name, roles in found.items() if len(roles) < len(given)]
+    if incomplete:
+        raise ParameterError(
+            f"the patterns do not fit each other: {incomplete[0]!r} has only "
+            f"{listed(found[incomplete[0]].values())}"
+        )
+    return found
+
+
+def _of_members(grid: Grid, layout: Layout, names: list[str]) -> dict[str, dict[str, str]]:
+    """The variables along members, where no name says what it is; each is a prediction."""
+    if any(role_of(name) is not None or is_spread(name) for name in names):
+        return {}
+    usual = (layout.member,) if layout.member else MEMBERS
+    dataset = grid.dataset
+    found = [n for n in names if any(str(dim).lower() in usual for dim in dataset[n].dims)]
+    return {name: {"points": name} for name in found}
+
+
+def _main_name(grid: Grid, layout: Layout) -> str:
+    _, roles = _law_in(grid, layout)
+    return next((roles[role] for role in ("points", "samples", "loc") if role in roles), "")
+
+
+#: Roles that a parameter has under another name.
+_PARAMETERS = {"points": "value", "samples": "values", "mixture": "weights", "weights": "member"}
 
 
 def prediction_in(grid: Grid, layout: Layout) -> Found:
@@ -120,12 +193,18 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
         raise ParameterError(f"--draws is for draws, and the file holds {law} predictions")
     squared = is_variance("scale", roles.get("scale", ""))
     notes = [*grid.notes, *_missing(grid, roles.values())]
+    if squared:
+        notes.append(f"{roles['scale']!r} is a variance; its square root is the scale")
+    names = {_PARAMETERS.get(role, role): name for role, name in roles.items()}
     weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None
     found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
     for name, variable in zip(roles.values(), found.values(), strict=True):
         as_doubles(name, np.empty(0, variable.dtype))
         if variable.size == 0:
             raise ShapeError(f"{name!r} is empty, with the dimensions {dict(variable.sizes)}")
+    outcome = None if layout.target is None else dataset[layout.target]
+    if outcome is not None:
+        as_doubles(str(outcome.name), np.empty(0, outcome.dtype))
     with reading(grid.path):  # making a Dataset reads coordinates
         one = law in ("samples", "points")
         data: Any = found[law] if one else xr.Dataset(found, attrs=dataset.attrs)
@@ -133,10 +212,23 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
             check_memory(grid.path, coordinate.nbytes, "leave out large coordinates")
             coordinate.variable.load()
     _check_names(grid.path, (*data.dims, *data.coords))
-    for name in [name for name, c in data.coords.items() if not _is_plain(c.values, grid.path)]:
+    for name in [
+        name for name, c in data.coords.items() if not _is_plain(np.asarray(c.values), grid.path)
+    ]:
         notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
         data = data.drop_vars(name)
-    return Found(data, weights, squared, tuple(notes))
+    return Found(data, weights, squared, tuple(notes), outcome, names)
+
+
+def check_outcome(outcome: xr.DataArray, layout: NamedLayout, dims: Iterable[Hashable]) -> None:
+    """What happened has the dimensions of the inputs and all of one outcome, and no others."""
+    own = {layout.member, layout.sample, layout.trailing}
+    known = [dim for dim in dims if dim not in own]
+    if not set(layout.event) <= set(outcome.dims) <= set(known):
+        raise ShapeError(
+            f"the target {str(outcome.name)!r} has the dimensions {list(outcome.dims)}, and needs "
+            f"those of what is predicted: {[str(dim) for dim in known]}"
+        )
 
 
 def _weights(grid: Grid, name: str) -> xr.DataArray:
@@ -176,7 +268,7 @@ def _is_plain(value: Any, path: Path) -> bool:
 
 def _law_in(grid: Grid, layout: Layout) -> tuple[str, dict[str, str]]:
     """A single variable is the prediction, unless its name says that it is something else."""
-    names = [str(name) for name in grid.dataset.data_vars]
+    names = [str(name) for name in grid.dataset.data_vars if name != layout.target]
     if not names and grid.groups:
         raise ParameterError(
             f"{grid.path} holds its variables in groups ({listed(grid.groups)}), which are not "
@@ -213,6 +305,8 @@ class Doubles:
     variable: xr.Variable
     name: str
     squared: bool
+    role: str = "samples"
+    nan_policy: str = "propagate"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -226,8 +320,21 @@ class Doubles:
     def dtype(self) -> np.dtype[np.float64]:
         return np.dtype(np.float64)
 
+    def _place(self, key: Any, shape: tuple[int, ...]) -> Callable[[int], str]:
+        """Says where in the file an entry of a piece is."""
+        keys = key if isinstance(key, tuple) else (key,)
+        starts = [(one.start or 0) if isinstance(one, slice) else 0 for one in keys]
+
+        def said(at: int) -> str:
+            index = np.unravel_index(at, shape)
+            named = zip(self.variable.dims, index, starts, strict=False)
+            return ", ".join(f"{dim} {int(i) + start}" for dim, i, start in named)
+
+        return said
+
     def __getitem__(self, key: Any) -> np.ndarray:
         with reading(self.path):
             values = self.variable[key].values
         values = as_doubles(self.name, values)
+        check_values(self.role, self.name, values, self.nan_policy, self._place(key, values.shape))
         return as_scale(self.name, values) if self.squared else values

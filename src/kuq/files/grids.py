@@ -18,10 +18,22 @@ import numpy as np
 from kuq._replacing import replacing
 from kuq.errors import KuqError, ParameterError
 from kuq.files.claims import check_memory
-from kuq.files.decompose import DecomposedFile, Layout
-from kuq.files.grid_source import Doubles, opened, prediction_in
+from kuq.files.decompose import Layout
+from kuq.files.decomposed import Decomposed, DecomposedFile
+from kuq.files.grid_cells import cell_weights, filled, never_known
+from kuq.files.grid_result import Made, read_result
+from kuq.files.grid_source import (
+    Doubles,
+    Found,
+    Grid,
+    check_outcome,
+    opened,
+    prediction_in,
+    variables_in,
+)
 from kuq.files.hdf5_output import PatientFile
 from kuq.files.own import KINDS, MADE_BY, PARTS, grid_mark
+from kuq.files.roles import listed
 from kuq.files.stored import Progress
 from kuq.kernels.base import Score
 
@@ -41,50 +53,105 @@ def decompose_grid(
     layout: Layout,
     progress: Progress | None,
     options: dict[str, Any],
+    estimator: str = "pairwise",
 ) -> DecomposedFile:
     """Decompose a NetCDF file or Zarr store into another, without loading it as a whole."""
     try:
         importlib.import_module("dask")
     except ImportError:
         raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
-    from kuq.files.grid_result import read_result
+    import xarray as xr
+
+    layout = replace(layout, nan_policy=layout.nan_policy or "propagate")
+    with opened(path) as grid:
+        every = variables_in(grid, layout)
+        made = {
+            name: _decomposed(grid, one, score, options, estimator) for name, one in every.items()
+        }
+        parts = {
+            f"{_prefix(name, every)}{part}": values
+            for name, one in made.items()
+            for part, values in one.u.items()
+        }
+        used = {name for one in made.values() for name in one.used}
+        unused = [str(n) for n in grid.dataset.data_vars if str(n) not in used]
+        attrs = next(iter(made.values())).u.attrs if len(made) == 1 else grid.dataset.attrs
+        whole = xr.Dataset(parts, attrs=attrs).drop_encoding()  # codecs of another format
+        with _telling(progress):
+            _write(whole, out, path)
+    variables: list[Decomposed] = []
+    for name, one in made.items():
+        found = read_result(path, out, name, _prefix(name, every), one, every[name], options)
+        notes = (*one.notes, *found.notes)
+        if unused and not variables:
+            notes = (*notes, f"not used: {listed(unused)}")
+        variables.append(replace(found, notes=notes))
+    return DecomposedFile(path, out, tuple(variables))
+
+
+def _prefix(name: str, every: dict[str, Layout]) -> str:
+    """What stands before the names of components, where there is more than one variable."""
+    return f"{name}_" if len(every) > 1 else ""
+
+
+def _decomposed(
+    grid: Grid, layout: Layout, score: Score, options: dict[str, Any], estimator: str
+) -> Made:
+    """The components of one variable, not yet computed, and how they come about."""
+    from kuq.xarray.area import latitude_of
     from kuq.xarray.call import Settings, is_of_one_model, prepared, with_members
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.measures import decompose
 
+    policy = layout.nan_policy or "propagate"
     settings: Settings = {
-        "nan_policy": layout.nan_policy,
+        "nan_policy": policy,
         "draws": options["draws"],
         "seed": options["seed"],
         "max_memory": _SCRATCH,
     }
-    with opened(path) as grid:
-        found = prediction_in(grid, layout)
-        data = found.data
-        if found.weights is not None:
-            settings["member_weights"] = found.weights
-        event = tuple(layout.event)
-        dims = Dimensions(layout.member or AUTO, layout.sample or AUTO, event)
-        if not is_of_one_model(data, dims, layout.sample):
-            dims = with_members(data, dims)
-        data = _in_pieces(path, data, found.squared, *layout_of(data, dims, layout.nan_policy))
-        call = prepared([data], score, dims, None, settings)
-        u = decompose(
-            data, call.score, dims.member, dims.sample, event, draws_dim=layout.sample, **settings
-        )
-        u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in u})
-        u = u.drop_encoding()  # codecs of another format would not fit
-        with _telling(progress):
-            _write(u, out, path)
-        about = {**u.attrs, "units": u["total"].attrs["units"]}
-    return replace(read_result(path, out, call, about, layout, options), notes=found.notes)
+    found = prediction_in(grid, layout)
+    data = found.data
+    if found.weights is not None:
+        settings["member_weights"] = found.weights
+    event = tuple(layout.event)
+    dims = Dimensions(layout.member or AUTO, layout.sample or AUTO, event)
+    if not is_of_one_model(data, dims, layout.sample):
+        dims = with_members(data, dims)
+    names, variables = layout_of(data, dims, policy)
+    if found.outcome is not None:
+        check_outcome(found.outcome, names, data.dims)
+    data = _in_pieces(grid.path, data, found, names, variables)
+    cells = never_known(data, names, layout_of(data, dims, policy)[1]) if event else None
+    weights, notes = cell_weights(data, layout, cells)
+    if cells is not None:
+        data = filled(data, names, cells)
+    call = prepared([data], score, dims, weights, settings)
+    u = decompose(
+        data,
+        call.score,
+        dims.member,
+        dims.sample,
+        event,
+        draws_dim=layout.sample,
+        estimator=estimator,
+        **settings,
+    )
+    u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in u})
+    about = {**u.attrs, "units": u["total"].attrs["units"]}
+    history = {key: v for key, v in u.attrs.items() if key not in grid.dataset.attrs}
+    for part in u.data_vars.values():
+        part.attrs.update(history)
+    used = (*found.names.values(), *([layout.target] if layout.target else []))
+    by_area = layout.area_weights and latitude_of(data) not in event
+    return Made(u, call, about, (*found.notes, *notes), used, cells, by_area)
 
 
 def _in_pieces(
     path: Path,
     data: Any,
-    squared: bool,
+    found: Found,
     names: NamedLayout,
     variables: dict[str, xr.DataArray],
 ) -> Any:
@@ -106,20 +173,32 @@ def _in_pieces(
         pieces[dim] = _piece(sizes[dim], stored, room)
         room = max(1, room // pieces[dim])
     lazy = {
-        name: _lazy(path, variable, squared and name == "scale", pieces)
+        name: _lazy(
+            variable,
+            Doubles(
+                path,
+                variable.variable,
+                found.names.get(name, str(variable.name)),
+                found.squared and name == "scale",
+                _ROLES.get(name, name),
+                names.nan_policy,
+            ),
+            pieces,
+        )
         for name, variable in variables.items()
     }
     return data.assign(lazy) if hasattr(data, "data_vars") else next(iter(lazy.values()))
 
 
-def _lazy(
-    path: Path, variable: xr.DataArray, squared: bool, pieces: dict[Hashable, int]
-) -> xr.DataArray:
+_ROLES = {"value": "points", "values": "samples"}
+
+
+def _lazy(variable: xr.DataArray, source: Doubles, pieces: dict[Hashable, int]) -> xr.DataArray:
     import dask.array
 
     make: Any = dask.array.from_array  # has no types
     values = make(
-        Doubles(path, variable.variable, str(variable.name), squared),
+        source,
         chunks=tuple(pieces.get(dim, -1) for dim in variable.dims),
         name=f"{variable.name}-{uuid.uuid4().hex}",  # a digest would read all of it
         asarray=False,

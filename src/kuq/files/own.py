@@ -20,8 +20,7 @@ MADE_BY, MARK = "made_by", "kuq decompose"
 #: What stands beside the components.
 ABOUT = ("score", "units", "method", "estimator", "unbiased", MADE_BY)
 #: A table in CSV has no place for a mark but quotes that change nothing: those of one name.
-CSV_HEAD = ",".join((*PARTS[:-1], f'"{PARTS[-1]}"'))
-_HEAD = re.compile(rb"(^|,)" + CSV_HEAD.encode() + rb"\r?\n")
+_HEAD = re.compile(rb'(^|^\xef\xbb\xbf|[,;\t|])total([,;\t|])aleatoric\2"epistemic"\r?\n')
 _HEAD_BYTES = 2**20
 #: Files and folders inside of an array in a Zarr store.
 _ZARR_FILES = re.compile(r"zarr\.json|\.zarray|\.zattrs|c|\d+(\.\d+)*")
@@ -38,6 +37,12 @@ def _names(mark: str) -> set[str]:
     return set(json.loads(names)) if made_by == MARK else set()
 
 
+def _has_parts(names: Iterable[str]) -> bool:
+    """Whether all components are there, of at least one variable."""
+    ends = [{name.removesuffix(part) for name in names if name.endswith(part)} for part in PARTS]
+    return bool(set.intersection(*ends))
+
+
 def _own_npz(path: Path) -> bool:
     with zipfile.ZipFile(path) as archive:
         if set(archive.namelist()) != {f"{name}.npy" for name in (*PARTS, *ABOUT)}:
@@ -46,7 +51,7 @@ def _own_npz(path: Path) -> bool:
             return str(np.lib.format.read_array(file, allow_pickle=False)) == MARK
 
 
-def _own_csv(path: Path) -> bool:
+def _own_text(path: Path) -> bool:
     with path.open("rb") as file:
         return _HEAD.search(file.read(_HEAD_BYTES)) is not None
 
@@ -66,7 +71,7 @@ def _own_netcdf(path: Path) -> bool:
     import h5py
 
     with h5py.File(path, "r") as file:
-        return set(PARTS) <= set(file) <= _names(str(file.attrs[MADE_BY]))
+        return _has_parts(file) and set(file) <= _names(str(file.attrs[MADE_BY]))
 
 
 def _own_zarr(path: Path) -> bool:
@@ -76,7 +81,7 @@ def _own_zarr(path: Path) -> bool:
     else:
         attributes = json.loads((path / ".zattrs").read_text(encoding="utf-8"))
     arrays = names - _ZARR_HEADS
-    if not set(PARTS) <= arrays <= _names(attributes[MADE_BY]):
+    if not (_has_parts(arrays) and arrays <= _names(attributes[MADE_BY])):
         return False
     every = (entry for name in arrays for entry in (path / name).rglob("*"))
     return all(_ZARR_FILES.fullmatch(entry.name) and not entry.is_symlink() for entry in every)
@@ -85,7 +90,8 @@ def _own_zarr(path: Path) -> bool:
 #: The outputs of ``kuq decompose`` by the endings of their names.
 KINDS = {
     ".npz": Kind("an .npz file of uncertainties", _own_npz),
-    ".csv": Kind("a .csv file of uncertainties", _own_csv),
+    ".csv": Kind("a .csv file of uncertainties", _own_text),
+    ".tsv": Kind("a .tsv file of uncertainties", _own_text),
     ".parquet": Kind("a .parquet file of uncertainties", _own_parquet),
     ".nc": Kind("an .nc file of uncertainties", _own_netcdf),
     ".zarr": Kind("a .zarr store of uncertainties", _own_zarr, folder=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,11 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class Names:
-    """Names that a caller gives where those in the file are not the usual ones."""
+    """Names that a caller gives where those in the file are not the usual ones.
+
+    In a table with a row per input, and for several variables of a grid, they are patterns such
+    as ``Model {} mean`` or ``RF*``, or lists: ``a,b,c``.
+    """
 
     loc: str | None = None
     scale: str | None = None
@@ -184,12 +188,59 @@ def check_student_scale(name: str, column: str) -> None:
 
 def is_variance(role: str, name: str) -> bool:
     """Whether what serves as a scale is a variance."""
-    return role == "scale" and name.lower() in ALIASES["variance"]
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return role == "scale" and not set(ALIASES["variance"]).isdisjoint(words)
 
 
 def as_parameter(role: str, name: str, values: np.ndarray) -> np.ndarray:
     """The values of a parameter; a variance that serves as a scale becomes one."""
     return as_scale(name, values) if is_variance(role, name) else values
+
+
+#: What the values of a parameter have to be beyond finite: a bound, and whether it is allowed.
+_BOUNDS = {
+    "scale": (0.0, True),
+    "weights": (0.0, True),
+    "df": (0.0, False),
+    "nu": (0.0, False),
+    "alpha": (0.0, False),
+    "beta": (0.0, False),
+}
+
+
+def check_values(
+    role: str, name: str, values: np.ndarray, nan_policy: str, place: Callable[[int], str]
+) -> None:
+    """Refuse numbers that no parameter can have, and say where they stand.
+
+    ``place`` says for a position in the flat values where that is in the file.
+    """
+    missing = np.isnan(values).ravel()
+    if missing.any() and (nan_policy == "raise" or role == "weights"):
+        count = int(missing.sum())
+        more = f" and {count - 1} more" if count > 1 else ""
+        advice = "" if role == "weights" else "; --nan propagate gives such inputs no result"
+        advice += ", --nan omit leaves missing draws out" if role == "samples" else ""
+        raise ParameterError(
+            f"{name!r} must be finite, and is missing (NaN) in {place(int(missing.argmax()))}{more}"
+            + advice
+        )
+    infinite = np.isinf(values).ravel()
+    if infinite.any():
+        raise ParameterError(
+            f"{name!r} must be finite, and is infinite in {place(int(infinite.argmax()))}"
+        )
+    if role in _BOUNDS:
+        bound, allowed = _BOUNDS[role]
+        wrong = ((values < bound) if allowed else (values <= bound)).ravel()
+        if wrong.any():
+            at = int(wrong.argmax())
+            limit = "≥ 0" if allowed else "positive"
+            what = "variance" if is_variance(role, name) else role
+            raise ParameterError(
+                f"{name!r} is the {what} of predictions and must be {limit}, got "
+                f"{values.ravel()[at]:g} in {place(at)}"
+            )
 
 
 def as_scale(name: str, values: np.ndarray) -> np.ndarray:

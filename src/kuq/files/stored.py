@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.student_t import StudentT
 from kuq.errors import ParameterError, ShapeError
+from kuq.files.decomposed import Part
 from kuq.kernels.base import Kernel, Score
+from kuq.kernels.event_weights import weighted
 from kuq.result import Uncertainty
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.uncertainty import decompose
@@ -42,6 +44,14 @@ class StoredPrediction:
     labels: tuple[str, ...] = ()
     label_name: str = "input"
     extra: Mapping[str, Any] = field(default_factory=dict)
+    member_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: What happened, (batch…, event…).
+    outcome: np.ndarray | None = None
+    #: Where values are missing, so that there is no result, (batch…).
+    masked: np.ndarray | None = None
+    #: Which coordinates of an outcome count, (event…); None if all do.
+    cells: np.ndarray | None = None
 
     @property
     def is_evidential(self) -> bool:
@@ -64,6 +74,44 @@ class StoredPrediction:
     def _batch_ndim(self) -> int:
         own = self._member_axes + self.event_ndim + (self.law in ("samples", "mixture"))
         return self._first.ndim - own
+
+    @property
+    def _batch_shape(self) -> tuple[int, ...]:
+        start = self._member_axes
+        return self._first.shape[start : start + self._batch_ndim]
+
+    def part(self, places: np.ndarray) -> Part:
+        """The prediction at some places of the first batch axis, and what is known there."""
+        whole = not self._batch_ndim
+        masked = np.zeros(self._batch_shape, bool) if self.masked is None else self.masked
+        outcome = self.outcome
+        if not whole:
+            masked, outcome = masked[places], None if outcome is None else outcome[places]
+        return Part(self.prediction(places), masked, outcome, self.cells)
+
+    def judged_by(self, outcome: np.ndarray) -> StoredPrediction:
+        """The same with what happened, which has the shape of the inputs and of an outcome."""
+        first = self._first
+        event = first.shape[first.ndim - self.event_ndim - (self.law == "mixture") :]
+        shape = (*self._batch_shape, *event[: self.event_ndim])
+        if outcome.shape != shape:
+            raise ShapeError(
+                f"the target needs the shape {shape} of what is predicted, got {outcome.shape}"
+            )
+        if np.isinf(outcome).any():
+            raise ParameterError("the target must be finite, or NaN where it is not known")
+        return replace(self, outcome=outcome)
+
+    def known(self) -> Prediction:
+        """The prediction where nothing is missing, which decides about bandwidths."""
+        if self.masked is None or not self.masked.any():
+            return self.prediction()
+        lead, axes = self._member_axes, len(self._batch_shape)
+        arrays = {}
+        for name, a in self.arrays.items():
+            flat = a.reshape(*a.shape[:lead], -1, *a.shape[lead + axes :])
+            arrays[name] = flat[(slice(None),) * lead + (~self.masked.ravel(),)]
+        return replace(self, arrays=arrays).prediction()
 
     def prediction(self, part: slice | np.ndarray | None = None) -> Prediction:
         """The prediction, or that of a part of the first batch axis."""
@@ -99,6 +147,13 @@ class StoredPrediction:
                 f"expected the axes {self._expected_axes()}, got an array of shape "
                 f"{self._first.shape}"
             )
+        if self.nan_policy == "propagate":
+            return replace(_without_missing(self), nan_policy="raise").checked()
+        if self.nan_policy == "omit" and self.law != "samples":
+            raise ParameterError(
+                "--nan omit leaves out draws, and there are none; --nan propagate gives inputs "
+                "with missing values no result"
+            )
         prediction = self.prediction()  # checks values
         if isinstance(prediction, Ensemble) and prediction.member_count < 2:
             raise ParameterError(
@@ -115,6 +170,51 @@ class StoredPrediction:
         return f"({', '.join([*members, 'inputs…', *draws, *event, *last])})"
 
 
+#: Values at which every parameter is valid, for entries that are masked.
+_NEUTRAL = {"scale": 1.0, "df": 9.0, "nu": 1.0, "alpha": 3.0, "beta": 1.0, "mixture": 1.0}
+
+
+def _without_missing(stored: StoredPrediction) -> StoredPrediction:
+    """The prediction with valid numbers for missing ones, and where these are.
+
+    A coordinate of the event that is missing in every prediction, such as a cell of the sea, is
+    left out of outcomes; any other missing value leaves its input without a result.
+    """
+    missing: np.ndarray = np.zeros(stored._first.shape, dtype=bool)
+    for a in stored.arrays.values():
+        missing |= np.isnan(a)
+    if stored.law == "mixture":
+        missing = np.asarray(missing.any(axis=-1))
+    batch, event = stored._batch_shape, stored.event_ndim
+    lead = stored._member_axes
+    outer = tuple(range(missing.ndim - event))
+    never: np.ndarray = np.asarray(missing.all(axis=outer) if event else False)
+    own = (*range(lead), *range(lead + len(batch), missing.ndim))
+    masked = np.asarray((missing & ~never).any(axis=own))
+    if masked.all() or (event and never.all()):
+        raise ParameterError("every prediction has missing values (NaN), so there is no result")
+    notes = []
+    if never.any():
+        notes.append(
+            f"{int(never.sum())} of {never.size} cells are missing (NaN) in every prediction and "
+            "left out of the outcome"
+        )
+    if masked.any():
+        notes.append(
+            f"{int(masked.sum())} of {masked.size} inputs have missing values (NaN) and no result"
+        )
+    arrays = {
+        name: np.where(np.isnan(a), _NEUTRAL.get(name, 0.0), a) for name, a in stored.arrays.items()
+    }
+    return replace(
+        stored,
+        arrays=arrays,
+        masked=masked if masked.any() else None,
+        cells=~never if never.any() else None,
+        notes=(*stored.notes, *notes),
+    )
+
+
 def decompose_stored(
     stored: StoredPrediction,
     score: Score,
@@ -123,28 +223,37 @@ def decompose_stored(
 ) -> Uncertainty:
     """Decompose a stored prediction piece by piece, telling how far it is."""
     whole = stored.prediction()
+    if stored.cells is not None:
+        score = weighted(score, stored.cells.astype(np.float64))
     if isinstance(score, Kernel):  # one bandwidth for all pieces
         draws, seed = options.get("draws"), options.get("seed")
         checked = Options.checked(True, 1e-8, draws, seed, DEFAULT_MEMORY)
-        score = resolve_bandwidths(score, [whole], checked)
+        score = resolve_bandwidths(score, [stored.known()], checked)
     count = stored.count
     per_input = sum(a.size for a in stored.arrays.values()) / max(count, 1)
     step = max(1, int(_PIECE / max(per_input, 1)))
     if step >= count:
         u = decompose(whole, score, **options)
         _tell(progress, count, count)
-        return u
+        return _masked(u, stored.masked)
     parts = []
     for start in range(0, count, step):
         piece = slice(start, min(start + step, count))
         parts.append(decompose(stored.prediction(piece), score, **options))
         _tell(progress, piece.stop, count)
-    return _joined(parts)
+    return _masked(_joined(parts), stored.masked)
 
 
 def _tell(progress: Progress | None, done: int, total: int) -> None:
     if progress is not None:
         progress(done, total)
+
+
+def _masked(u: Uncertainty, masked: np.ndarray | None) -> Uncertainty:
+    if masked is None:
+        return u
+    total, aleatoric, epistemic = (np.where(masked, np.nan, u[key]) for key in u)
+    return replace(u, total=total, aleatoric=aleatoric, epistemic=epistemic)
 
 
 def _joined(parts: list[Uncertainty]) -> Uncertainty:

@@ -24,13 +24,17 @@ import numpy as np
 
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.csv_text import read_csv, read_header
+from kuq.files.dialect import find_dialect
+from kuq.files.patterns import is_pattern, matches
 from kuq.files.roles import (
     DRAWS,
     MEMBERS,
     Names,
     as_parameter,
     check_student_scale,
+    check_values,
     find_law,
+    is_spread,
     listed,
     role_of,
 )
@@ -39,6 +43,8 @@ from kuq.files.stored import StoredPrediction
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The tables that are text.
+TEXT = (".csv", ".tsv")
 #: Longer names are no numbered ones; matching takes the square of their length.
 _LONGEST_NAME = 200
 _NUMBERED = re.compile(
@@ -55,24 +61,41 @@ def read_table(
     member: str | None = None,
     sample: str | None = None,
     nan_policy: str = "raise",
+    target: str | None = None,
 ) -> StoredPrediction:
-    """The prediction in a ``.csv`` or ``.parquet`` file."""
+    """The prediction in a ``.csv``, ``.tsv`` or ``.parquet`` file."""
     try:
         import pandas  # noqa: F401
     except ImportError:
         raise ParameterError('tables need pandas: pip install "kuq[files]"') from None
-    if path.suffix.lower() == ".csv":
-        layout = _layout(read_header(path), names, member, sample)
-        table = read_csv(path, layout.number_columns)
+    if path.suffix.lower() in TEXT:
+        dialect = find_dialect(path)
+        layout = _layout(read_header(path, dialect), names, member, sample, target)
+        table = read_csv(path, dialect, layout.number_columns | ({target} if target else set()))
     else:
         from kuq.files.parquet import read_parquet
 
         table = read_parquet(path)
-        layout = _layout(list(table.columns), names, member, sample)
+        layout = _layout(list(table.columns), names, member, sample, target)
     if len(table) == 0:
         raise ParameterError(f"{path} has no rows")
-    stored = layout.read(table, nan_policy)
-    return replace(stored, extra={**stored.extra, "index": table.attrs.get("index", [])})
+    _check_cells(table, layout, nan_policy)
+    stored = layout.read(table, nan_policy, target)
+    about = {"index": table.attrs.get("index", []), "dialect": table.attrs.get("dialect")}
+    notes = (*(about["dialect"].notes if about["dialect"] else ()), *stored.notes)
+    return replace(stored, extra={**stored.extra, **about}, notes=notes)
+
+
+def _check_cells(table: pd.DataFrame, layout: _TableLayout, nan_policy: str) -> None:
+    """Numbers that no parameter can have are refused by their column and line."""
+    lines = table.attrs.get("lines")
+
+    def place(row: int) -> str:
+        return f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
+
+    for role, column in layout.roles_of_columns:
+        values = _numbers(table, [column])[:, 0]
+        check_values(role, column, values, nan_policy, place)
 
 
 class _TableLayout(ABC):
@@ -83,14 +106,34 @@ class _TableLayout(ABC):
     def number_columns(self) -> set[str]:
         """The columns that have to hold numbers."""
 
+    @property
     @abstractmethod
-    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+    def roles_of_columns(self) -> list[tuple[str, str]]:
+        """Each of these columns with its role."""
+
+    @abstractmethod
+    def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         """The prediction in a table."""
 
 
 def _layout(
-    columns: list[str], names: Names, member: str | None, sample: str | None
+    columns: list[str],
+    names: Names,
+    member: str | None,
+    sample: str | None,
+    target: str | None,
 ) -> _TableLayout:
+    if target is not None and target not in columns:
+        raise ParameterError(f"--target {target}: the columns are {listed(columns)}")
+    columns = [name for name in columns if name != target]
+    mapped = [option for option, name in names.given().items() if is_pattern(name, columns)]
+    if mapped:
+        if member is not None or sample is not None:
+            raise ParameterError(
+                f"--{mapped[0]} names columns of a table with a row per input, and --member or "
+                "--draws are for one with a row per input and member"
+            )
+        return _mapped_layout(columns, names)
     member = _column([c for c in columns if c != sample], member, MEMBERS, "--member")
     if member is not None:
         sample = _column(columns, sample, DRAWS, "--draws")
@@ -100,15 +143,20 @@ def _layout(
     wide = _wide_columns(columns)
     if wide:
         if names.given():
+            option, name = next(iter(names.given().items()))
             raise ParameterError(
-                f"--{next(iter(names.given()))} names a column of a table with a row per input and "
-                "member, which needs --member; numbered columns have their usual names"
+                f"--{option} {name} names one column, as a table with a row per input and member "
+                "has it, which needs --member; columns of members have patterns of names, such as "
+                f"--{option} 'Model {{}} {option}' or --{option} 'a,b,c'"
             )
+        _check_other_columns(columns, wide)
         return _wide_layout(wide)
     if not {"nu", "alpha", "beta"} <= {name.lower() for name in columns}:
         raise ParameterError(
             "a table needs numbered columns such as mean_0, std_0, mean_1, std_1, or a column "
-            f"'member' (--member) and one row per input and member; found {listed(columns)}"
+            "'member' (--member) and one row per input and member, or patterns of other names, as "
+            f"in --mean 'Model {{}} mean' --std 'Model {{}} sd' or --points 'RF*'; found "
+            f"{listed(columns)}"
         )
     law, roles = find_law(columns, names)
     if law != "evidential":
@@ -152,16 +200,51 @@ def _stored(
     keys: pd.DataFrame,
     nan_policy: str,
     weights: np.ndarray | None = None,
+    members: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+    outcome: np.ndarray | None = None,
 ) -> StoredPrediction:
-    name = str(keys.columns[0]) if len(keys.columns) and law != "evidential" else "row"
-    if name == "row":
-        labels = tuple(str(i) for i in range(len(rows)))
+    keys = _telling(keys)
+    if len(keys.columns) == 0:
+        name, labels = "row", tuple(str(i) for i in range(len(rows)))
     else:
         labels = tuple(", ".join(map(_entry, row)) for row in keys.itertuples(index=False))
-        name = ", ".join(map(str, keys.columns))
+        name = ", ".join(map(str, keys.columns)) or "row"  # an index has no name in CSV
     return StoredPrediction(
-        law, arrays, 0, weights, nan_policy, labels, name, {"rows": rows}
+        law,
+        arrays,
+        0,
+        weights,
+        nan_policy,
+        labels,
+        name,
+        {"rows": rows},
+        members,
+        notes,
+        outcome,
     ).checked()
+
+
+def _telling(keys: pd.DataFrame) -> pd.DataFrame:
+    """The columns that name an input: all of few; of many the first that tells all apart."""
+    if len(keys.columns) <= _MOST_KEYS:
+        return keys
+    for name in keys.columns:
+        if keys[name].dtype.kind != "f" and keys[name].is_unique:
+            return keys[[name]]
+    return keys[[]]
+
+
+def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
+    if target is None:
+        return None
+    values = _numbers(table, [target])[:, 0]
+    if np.isinf(values).any():
+        row = int(np.isinf(values).argmax())
+        lines = table.attrs.get("lines")
+        where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
+        raise ParameterError(f"the target {target!r} must be finite, and is infinite in {where}")
+    return values
 
 
 def _entry(value: Any) -> str:
@@ -187,9 +270,40 @@ class _Evidential(_TableLayout):
     def number_columns(self) -> set[str]:
         return set(self.roles.values())
 
-    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+    @property
+    def roles_of_columns(self) -> list[tuple[str, str]]:
+        return list(self.roles.items())
+
+    def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         arrays = {role: _numbers(table, [name])[:, 0] for role, name in self.roles.items()}
-        return _stored("evidential", arrays, table, table, nan_policy)
+        keys = table[[n for n in table.columns if n not in self.number_columns and n != target]]
+        return _stored(
+            "evidential",
+            arrays,
+            table,
+            keys,
+            nan_policy,
+            notes=_unused(keys, target),
+            outcome=_outcome(table, target),
+        )
+
+
+#: Up to so many columns name an input together.
+_MOST_KEYS = 3
+#: Usual names of what happened.
+_TARGETS = ("y", "y_true", "target", "truth", "obs", "observed", "observation", "outcome", "actual")
+
+
+def _unused(keys: pd.DataFrame, target: str | None) -> tuple[str, ...]:
+    """Columns that are no part of the prediction, said so that none is missed by mistake."""
+    names = [str(name) for name in keys.columns if name != ""]
+    if not names:
+        return ()
+    text = f"not used, but kept in the output: {listed(names)}"
+    outcomes = [name for name in names if name.lower() in _TARGETS]
+    if target is None and outcomes:
+        text += f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"
+    return (text,)
 
 
 #: Roles that no law uses beside each other in numbered columns.
@@ -231,6 +345,73 @@ def _wide_columns(columns: list[str]) -> _Wide:
     return found if set(found) - {"weights"} else {}
 
 
+def _check_other_columns(columns: list[str], wide: _Wide) -> None:
+    """A column named like a spread beside predictions without one is not left out."""
+    if not {"scale", "variance"}.isdisjoint(wide):
+        return
+    used = {column for places in wide.values() for column in places.values()}
+    first = next(column for places in wide.values() for column in places.values())
+    for name in columns:
+        if name not in used and is_spread(name):
+            raise ParameterError(
+                f"the column {name!r} is named like the spread of a prediction and would be left "
+                f"out beside {first!r}; say which are meant, as in --mean 'Model {{}} mean' "
+                "--std 'Model {} sd', or --points 'member_{}' where there is no spread"
+            )
+
+
+def _mapped_layout(columns: list[str], names: Names) -> _WideTable:
+    """Members by patterns of names that the caller gives; what fills the gaps is a member."""
+    found: dict[str, dict[tuple[str, ...], str]] = {}
+    members: dict[tuple[str, ...], None] = {}
+    draws: dict[str, None] = {}
+    shown: dict[str, str] = {}
+    for role, text in names.given().items():
+        option = f"--{role}"
+        fitting = matches(option, text, columns)
+        wanted = 2 if role == "samples" else 1
+        if any(len(match.gaps) != wanted for match in fitting):
+            raise ParameterError(
+                f"{option} {text!r}: "
+                + (
+                    "draws need two gaps, for the member and the draw, as in 'model {} draw {}'"
+                    if wanted == 2
+                    else "one gap tells members apart, as in 'Model {} mean'"
+                )
+            )
+        for match in fitting:
+            members.setdefault(match.gaps[:1])
+            draws.setdefault(match.gaps[-1])
+            whole = "{}" not in text and role == "points"
+            shown.setdefault(match.gaps[0], match.name if whole else match.gaps[0])
+            found.setdefault(role, {})[match.gaps] = match.name
+    order = _ordered([gaps[0] for gaps in members])
+    places = {gap: place for place, gap in enumerate(order)}
+    inner = {gap: place for place, gap in enumerate(_ordered(list(draws)))}
+    columns_of: _Wide = {
+        role: {
+            (places[gaps[0]], inner[gaps[1]] if role == "samples" else None): name
+            for gaps, name in by_gaps.items()
+        }
+        for role, by_gaps in found.items()
+    }
+    law, _ = find_law(columns_of, Names())
+    _check_places(law, columns_of)
+    patterns = names.given()
+    return _WideTable(
+        law,
+        {role: patterns[role] for role in columns_of},
+        columns_of,
+        tuple(shown[g] for g in order),
+    )
+
+
+def _ordered(gaps: list[str]) -> list[str]:
+    """By number if all are numbers, else as they appear."""
+    numbers = all(gap.isascii() and gap.isdecimal() for gap in gaps)
+    return sorted(gaps, key=int) if numbers else gaps
+
+
 def _wide_layout(wide: _Wide) -> _WideTable:
     first = {role: next(iter(places.values())) for role, places in wide.items()}
     for one, other in _EITHER:
@@ -250,7 +431,8 @@ def _wide_layout(wide: _Wide) -> _WideTable:
         name, _, _ = _numbered(column) or (column, 0, None)
         check_student_scale(name, column)
     _check_places(law, columns)
-    return _WideTable(law, roles, columns)
+    members = sorted({member for member, _ in next(iter(columns.values()))})
+    return _WideTable(law, roles, columns, tuple(map(str, members)))
 
 
 def _check_places(law: str, columns: _Wide) -> None:
@@ -284,12 +466,19 @@ class _WideTable(_TableLayout):
     law: str
     roles: dict[str, str]
     columns: _Wide
+    members: tuple[str, ...]
 
     @property
     def number_columns(self) -> set[str]:
         return {column for places in self.columns.values() for column in places.values()}
 
-    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+    @property
+    def roles_of_columns(self) -> list[tuple[str, str]]:
+        return [
+            (role, column) for role, places in self.columns.items() for column in places.values()
+        ]
+
+    def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         arrays = {}
         for role, places in self.columns.items():
             values = _numbers(table, [places[place] for place in sorted(places)]).T
@@ -301,8 +490,18 @@ class _WideTable(_TableLayout):
         if weights is not None:
             weights = _member_weights(weights)
         used = self.number_columns
-        keys = table[[name for name in table.columns if name not in used]]
-        return _stored(self.law, arrays, table, keys, nan_policy, weights)
+        keys = table[[name for name in table.columns if name not in used and name != target]]
+        return _stored(
+            self.law,
+            arrays,
+            table,
+            keys,
+            nan_policy,
+            weights,
+            self.members,
+            _unused(keys, target),
+            _outcome(table, target),
+        )
 
 
 def _long_layout(columns: list[str], names: Names, member: str, sample: str | None) -> _LongTable:
@@ -335,7 +534,11 @@ class _LongTable(_TableLayout):
     def number_columns(self) -> set[str]:
         return set(self.roles.values())
 
-    def read(self, table: pd.DataFrame, nan_policy: str) -> StoredPrediction:
+    @property
+    def roles_of_columns(self) -> list[tuple[str, str]]:
+        return list(self.roles.items())
+
+    def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         axes, shape, rows = self._places(table)
         if len(table) != math.prod(shape):
             raise ShapeError(
@@ -356,7 +559,32 @@ class _LongTable(_TableLayout):
         weights = arrays.pop("weights", None)
         if weights is not None:
             weights = _member_weights(weights)
-        return _stored(self.law, arrays, rows, rows, nan_policy, weights)
+        outcome = _outcome(table, target)
+        if outcome is not None:
+            outcome = self._one_per_input(str(target), outcome, axes[1], len(rows), table)
+            rows = rows.assign(**{str(target): outcome})
+        notes = (f"inputs are told apart by {listed(self.keys)}",) if self.keys else ()
+        keys = rows[[name for name in rows.columns if name != target]]
+        members = _kinds(table, self.member)
+        return _stored(self.law, arrays, rows, keys, nan_policy, weights, members, notes, outcome)
+
+    @staticmethod
+    def _one_per_input(
+        target: str, values: np.ndarray, inputs: np.ndarray, count: int, table: pd.DataFrame
+    ) -> np.ndarray:
+        """The outcome of every input, which is the same in all of its rows."""
+        outcome = np.full(count, np.nan)
+        outcome[inputs] = values
+        same = (outcome[inputs] == values) | (np.isnan(outcome[inputs]) & np.isnan(values))
+        if not same.all():
+            row = int((~same).argmax())
+            lines = table.attrs.get("lines")
+            where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
+            raise ParameterError(
+                f"the target {target!r} must be the same for all members of an input, and is not "
+                f"in {where}; inputs are told apart by their other columns"
+            )
+        return outcome
 
     def _places(
         self, table: pd.DataFrame
@@ -396,6 +624,15 @@ def _codes(table: pd.DataFrame, name: str, *, missing: bool = False) -> tuple[np
         ranks = _ranks(list(kinds))
         codes = ranks[codes]
     return codes, len(kinds)
+
+
+def _kinds(table: pd.DataFrame, name: str) -> tuple[str, ...]:
+    """The different entries of a column, in the order of the numbers that :func:`_codes` gives."""
+    import pandas as pd
+
+    kinds = list(pd.unique(table[name]))
+    ranks = _ranks(kinds)
+    return tuple(str(kinds[place]) for place in np.argsort(ranks))
 
 
 def _combined(columns: list[tuple[np.ndarray, int]]) -> np.ndarray:

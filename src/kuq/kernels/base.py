@@ -80,7 +80,7 @@ class Score(ABC):
 
     def __repr__(self) -> str:
         settings = self.__getstate__().items()
-        shown = [f"{n}={_show(v)}" for n, v in settings if v is not None or n != "weights"]
+        shown = [f"{n}={show(v)}" for n, v in settings if v is not None or n != "weights"]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
@@ -102,8 +102,13 @@ _BARE: dict[tuple[type, Any], Score] = {}
 _MOST_BARE = 1024
 
 
-def _show(value: Any) -> str:
-    return f"<array {tuple(value.shape)}>" if is_array(value) else repr(value)
+def show(value: Any) -> str:
+    """A parameter for a repr; arrays and long lists by their sizes."""
+    if is_array(value):
+        return f"<array {tuple(value.shape)}>"
+    text = repr(value)
+    long = isinstance(value, (list, tuple)) and len(text) > 40
+    return f"<list of {len(value)}>" if long else text
 
 
 class Kernel(Score):

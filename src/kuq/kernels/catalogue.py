@@ -45,10 +45,10 @@ def kernel_cards(
     >>> [card.name for card in kuq.kernel_cards([kuq.Energy()]) if card.aleatoric_grows_with_spread]
     ['Energy(1)']
     >>> print(kuq.kernel_cards(need="spread,shape"))
-    Energy(1)                  convex: aleatoric uncertainty grows when a prediction spreads out
-                               tells apart members of equal mean and different shape
-    Marginal(Energy(1), mean)  convex: aleatoric uncertainty grows when a prediction spreads out
-                               tells apart members of equal mean and different shape
+    Energy(1)  convex: aleatoric uncertainty grows when a prediction spreads out
+               tells apart members of equal mean and different shape
+    CRPS       convex: aleatoric uncertainty grows when a prediction spreads out
+               tells apart members of equal mean and different shape
     """
     if need is None:
         return KernelCards([score.card for score in (catalogue() if scores is None else scores)])

@@ -10,7 +10,7 @@ from typing import final
 
 from kuq._array import Array, adopted, namespace
 from kuq.errors import ParameterError
-from kuq.kernels.base import Kernel, MarginalStage, Stage, Term
+from kuq.kernels.base import Kernel, MarginalStage, Stage, Term, show
 from kuq.kernels.card import KernelCard
 from kuq.kernels.energy import Energy
 from kuq.kernels.parameters import check_weights
@@ -47,6 +47,13 @@ class Marginal(Kernel):
         if self.weights is not None and self.reduce is None:
             raise ParameterError('weights need reduce="mean" or "sum"; reduce=None keeps the map')
 
+    def __repr__(self) -> str:
+        if self.kernel != Energy():
+            return super().__repr__()
+        shown = [] if self.reduce == "mean" else [f"reduce={self.reduce!r}"]
+        shown += [] if self.weights is None else [f"weights={show(self.weights)}"]
+        return f"CRPS({', '.join(shown)})"
+
     def _lift_inner_weights(self) -> None:
         """Weights of an inner kernel are weights over the event, and so belong here."""
         inner = [t.kernel.weights for t in self.kernel.terms() if t.kernel.weights is not None]
@@ -69,10 +76,15 @@ class Marginal(Kernel):
         inner = self.kernel.card
         return dataclasses.replace(
             inner,
-            name=f"Marginal({inner.name}, {self.reduce})",
+            name=self._name(inner),
             formula=f"{self.reduce or 'each'}_j {inner.formula}",
             strictly_proper=False,
         )
+
+    def _name(self, inner: KernelCard) -> str:
+        if self.kernel != Energy():
+            return f"Marginal({inner.name}, {self.reduce})"
+        return "CRPS" if self.reduce == "mean" else f"CRPS(reduce={self.reduce!r})"
 
     @functools.cached_property
     def units(self) -> str:

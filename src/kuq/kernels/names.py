@@ -28,13 +28,14 @@ class _Form:
     most: int = 0
     bandwidth: bool = False
     example: str = ""
+    estimator: str = "pairwise"
 
 
 _FORMS: dict[str, _Form] = {
     "crps": _Form(CRPS, example="crps"),
     "energy": _Form(Energy, most=1, example="energy or energy:1.5 (the power)"),
     "squared": _Form(SquaredError, example="squared"),
-    "variance": _Form(SquaredError, example="variance (the same as squared)"),
+    "variance": _Form(SquaredError, example="variance", estimator="bma"),
     "log": _Form(LogScore, example="log"),
     "gaussian": _Form(Gaussian, 1, True, "gaussian:0.5 or gaussian:median"),
     "laplace": _Form(Laplace, 1, True, "laplace:0.5 or laplace:median"),
@@ -87,6 +88,22 @@ def parse_score(text: str) -> Score:
         for place, part in enumerate(given)
     ]
     return form.make(*values)
+
+
+def usual_estimator(score: Score | str) -> str:
+    """The estimator that the name of a score asks for; pairwise for a score itself.
+
+    ``variance`` is the squared error whose epistemic part is the variance of the members' means,
+    as everybody knows it; pairwise it would be twice that.
+
+    >>> from kuq.kernels.names import usual_estimator
+    >>> usual_estimator("variance"), usual_estimator("squared")
+    ('bma', 'pairwise')
+    """
+    if not isinstance(score, str):
+        return "pairwise"
+    parse_score(score)  # or an error
+    return _FORMS[score.strip().lower().split(":")[0]].estimator
 
 
 def score_name(score: Score) -> str:

@@ -2,6 +2,7 @@
 
 from kuq.protocols.acquisition import PowerSampling, largest
 from kuq.protocols.active import ActiveLearningStep, active_learning
+from kuq.protocols.comparison import RetentionComparison, compare_retention
 from kuq.protocols.corruption import Robustness, robustness
 from kuq.protocols.detection import OodDetection, ood_detection
 from kuq.protocols.influence import Influence, influence_curves
@@ -16,10 +17,12 @@ __all__ = [
     "Influence",
     "OodDetection",
     "PowerSampling",
+    "RetentionComparison",
     "Robustness",
     "SelectivePrediction",
     "active_learning",
     "average_ranks",
+    "compare_retention",
     "influence_curves",
     "largest",
     "ood_detection",

@@ -1,25 +1,32 @@
-"""The report of ``kuq decompose``: how large, where, who disagrees, and what it means."""
+"""The report of a decomposition: how large, how good, where, who disagrees, and what it means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
 import kuq
 from kuq.distributions.ensemble import Ensemble
-from kuq.files.decompose import DecomposedFile
+from kuq.files.decomposed import Decomposed, DecomposedFile, Part
 from kuq.files.own import PARTS
 from kuq.kernels.base import Kernel
+from kuq.kernels.energy import Energy
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS, Marginal
-from kuq.kernels.names import NAMES, score_name
+from kuq.kernels.names import score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.reports import figures
-from kuq.reports.figures import plain
+from kuq.reports.cases import cases
+from kuq.reports.components import components, shown_parts
+from kuq.reports.figures import Axis, plain
+from kuq.reports.judged_page import judgement_section
+from kuq.reports.judgement import Judgement, judge
 from kuq.reports.outlier import outlying_member
-from kuq.reports.page import card, definitions, figure, page, paragraph
+from kuq.reports.page import card, definitions, figure, keys, page, paragraph
+from kuq.reports.words import grouped, score_in_words, spelled
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
 #: Inputs that are looked at for the divergences between members, and for maps.
@@ -29,74 +36,124 @@ _NUMBERS_LOOKED_AT = 2**23
 _MOST_MEMBERS = 40
 _ROWS = 10
 _MOST_ACROSS = 400
+_MOST_DOTS = 1200
 
 
-def decomposition_report(result: DecomposedFile) -> str:
+def decomposition_report(
+    result: DecomposedFile, judgements: Sequence[Judgement | None] | None = None
+) -> str:
     """A self-contained HTML page about a decomposed file."""
-    name = result.source.name
-    body = [
-        *_head(result),
-        *_overview(result),
-        *_distributions(result),
-        *_least_known(result),
-        *_maps(result),
-        *_members(result),
-        *_meaning(result),
+    return report_page(result.source.name, result.variables, judgements, result.out.name)
+
+
+def report_page(
+    name: str,
+    variables: Sequence[Decomposed],
+    judgements: Sequence[Judgement | None] | None = None,
+    written: str | None = None,
+) -> str:
+    """A self-contained HTML page about predictions, with a section for each variable."""
+    judged = [judge(one) for one in variables] if judgements is None else judgements
+    several = len(variables) > 1
+    body = ["<header>"]
+    body.append(f"<h1>Uncertainty of <span class='name'>{escape(name)}</span></h1>")
+    if several:
+        body.append(paragraph(f"{len(variables)} variables, each in a section of its own.", "soft"))
+        links = (
+            f"<a href='#v{place}'>{escape(one.name)}</a>" for place, one in enumerate(variables)
+        )
+        body.append(f"<nav>{''.join(links)}</nav>")
+    else:
+        body += _head(variables[0])
+    body.append("</header>")
+    for place, (one, found) in enumerate(zip(variables, judged, strict=True)):
+        if several:
+            body.append(f"<section id='v{place}'><h2>{escape(one.name)}</h2>")
+            body += _head(one)
+        body += _parts(one, found, several)
+        if several:
+            body.append("</section>")
+    if several:
+        body.append("<section>")
+    told = next((one for one in variables if one.uncertainty.is_split), variables[0])
+    body += _meaning(told, several, written)
+    if several:
+        body.append("</section>")
+    body.append(
         f"<footer>Made by kuq {escape(kuq.__version__)}. This page loads nothing and runs no "
-        "script.</footer>",
-    ]
+        "script.</footer>"
+    )
     return page(f"Uncertainty of {name}", body)
 
 
-def _head(result: DecomposedFile) -> Iterator[str]:
-    yield "<header>"
-    yield f"<h1>Uncertainty of <span class='name'>{escape(result.source.name)}</span></h1>"
-    yield paragraph(f"{result.description}, under the score {_name(result)}.", "soft")
-    yield from (paragraph(f"Note: {note}.") for note in result.notes)
-    yield "</header>"
+def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator[str]:
+    yield from _overview(one)
+    if not np.isfinite(np.asarray(one.uncertainty.total, dtype=float)).any():
+        return
+    if one.target is not None:
+        yield _heading("How good it is", several)
+        yield from judgement_section(one, judged)
+    yield from _distributions(one, judged, several)
+    for first in ("epistemic", "aleatoric") if one.uncertainty.is_split else ("total",):
+        yield from _rows(one, first, several)
+    yield from _maps(one, several)
+    yield from _members(one, several)
 
 
-def _name(result: DecomposedFile) -> str:
-    """The score by its short name, with a bandwidth of four digits."""
-    text = score_name(result.uncertainty.score)
-    name, *numbers = text.split(":")
-    return ":".join([name, *(f"{float(n):.4g}" for n in numbers)]) if name in NAMES else text
+def _heading(text: str, several: bool) -> str:
+    return f"<h3 class='part'>{escape(text)}</h3>" if several else f"<h2>{escape(text)}</h2>"
 
 
-def _shown_parts(result: DecomposedFile) -> tuple[str, ...]:
-    """The components; of a spread that cannot be split only the total."""
-    return PARTS if result.uncertainty.is_split else ("total",)
+def _head(one: Decomposed) -> Iterator[str]:
+    score = score_in_words(one.uncertainty)
+    yield paragraph(f"{one.description}. Score: {score}.", "soft")
+    yield from (paragraph(f"Note: {note}.") for note in one.notes)
 
 
-def _finite_mean(values: np.ndarray) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if finite.size else float("nan")
+def _finite_mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
+    there = np.isfinite(values)
+    if not there.any():
+        return float("nan")
+    return float(np.average(values[there], weights=None if weights is None else weights[there]))
 
 
-def _overview(result: DecomposedFile) -> Iterator[str]:
-    u = result.uncertainty
-    means = {part: _finite_mean(np.asarray(u[part])) for part in PARTS}
-    count = int(np.asarray(u.total).size)
-    share = _share(result, means)
+def _overview(one: Decomposed) -> Iterator[str]:
+    u = one.uncertainty
+    means = {
+        part: _finite_mean(np.asarray(u[part], dtype=float), one.input_weights) for part in PARTS
+    }
+    total = np.asarray(u.total, dtype=float)
+    known = int(np.sum(~np.isnan(total)))
+    share = _share(one, means)
+    if known == 0:
+        yield paragraph("No input has a result: every prediction has missing values.")
+        return
     yield "<div class='cards'>"
-    yield card(f"{count:,}".replace(",", " "), "predictions")
+    without = f", {grouped(total.size - known)} more without a result" if known < total.size else ""
+    yield card(grouped(known), f"predictions{without}")
     if not u.is_split:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
         yield paragraph(_one_level(u.note))
-    else:
-        yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
-        yield card(plain(means["aleatoric"]), "mean aleatoric: noise that stays", "aleatoric")
-        yield card(plain(means["epistemic"]), "mean epistemic: what is not known", "epistemic")
-        if share is not None:
-            yield card(f"{100 * share:.0f} %", "of the total is epistemic")
-        yield "</div>"
-        yield paragraph(_in_words(share))
-        if u.note:
-            yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
-    infinite = sum(int(np.isinf(np.asarray(u[part])).sum()) for part in PARTS)
-    if infinite:
-        yield paragraph(f"{infinite} values are infinite and left out of means and figures.")
+        yield from _infinite(one)
+        return
+    yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
+    yield card(plain(means["aleatoric"]), "mean aleatoric: noise that stays", "aleatoric")
+    yield card(plain(means["epistemic"]), "mean epistemic: what is not known", "epistemic")
+    if share is not None:
+        yield card(f"{100 * share:.0f} %", "of the total is epistemic")
+    yield "</div>"
+    yield paragraph(_in_words(share))
+    if u.note:
+        yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
+    yield from _infinite(one)
+
+
+def _infinite(one: Decomposed) -> Iterator[str]:
+    u = one.uncertainty
+    count = sum(int(np.isinf(np.asarray(u[part])).sum()) for part in shown_parts(u))
+    if count:
+        yield paragraph(f"{count} values are infinite and left out of means and figures.")
 
 
 def _one_level(note: str) -> str:
@@ -108,9 +165,9 @@ def _one_level(note: str) -> str:
     )
 
 
-def _share(result: DecomposedFile, means: dict[str, float]) -> float | None:
+def _share(one: Decomposed, means: dict[str, float]) -> float | None:
     """The epistemic share, where the parts can be compared."""
-    if isinstance(result.uncertainty.score, LogScore) or not means["total"] > 0:
+    if isinstance(one.uncertainty.score, LogScore) or not means["total"] > 0:
         return None
     return min(max(means["epistemic"] / means["total"], 0.0), 1.0)
 
@@ -137,59 +194,117 @@ def _in_words(share: float | None) -> str:
     )
 
 
-def _distributions(result: DecomposedFile) -> Iterator[str]:
-    u = result.uncertainty
-    every = {part: np.asarray(u[part], dtype=float).ravel() for part in _shown_parts(result)}
+def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator[str]:
+    u = one.uncertainty
+    every = {part: np.asarray(u[part], dtype=float).ravel() for part in shown_parts(u)}
     pooled = np.concatenate([v[np.isfinite(v)] for v in every.values()])
     if pooled.size == 0:
         return
     low, high = float(min(pooled.min(), 0.0)), float(np.quantile(pooled, 0.998))
     ticks = figures.round_limits(low, high if high > low else low + 1.0)
-    yield "<h2>How large the components are</h2>"
+    yield _heading("How large the components are", several)
     same = "The same axis for all three; the" if u.is_split else "The"
     yield paragraph(
         f"{same} dashed line is the median. The few largest values are counted in the last bar."
     )
     yield "<div class='figures'>"
-    for part in _shown_parts(result):
+    for part in every:
         yield figure(figures.histogram(every[part], part, low, ticks, u.units), part.capitalize())
+    yield "</div>"
+    yield from _scatter(one, judged)
+
+
+def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
+    """Noise against missing knowledge, a dot for every input; the largest errors stand out."""
+    u = one.uncertainty
+    if not u.is_split:
+        return
+    source = judged.parts if judged is not None else dict(u)
+    x, y = (np.asarray(source[p], dtype=float).ravel() for p in ("aleatoric", "epistemic"))
+    big = np.zeros(x.size, dtype=bool)
+    if judged is not None and judged.errors.size == x.size:
+        big = judged.errors > np.quantile(judged.errors, 0.9)
+    there = np.isfinite(x) & np.isfinite(y)
+    x, y, big = x[there], y[there], big[there]
+    if x.size < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return
+    chosen = np.unique(np.linspace(0, x.size - 1, min(x.size, _MOST_DOTS)).astype(int))
+    x, y, big = x[chosen], y[chosen], big[chosen]
+    comparable = not isinstance(u.score, LogScore)
+    svg = figures.scatter(
+        x,
+        y,
+        big,
+        comparable,
+        "aleatoric against epistemic uncertainty",
+        f"aleatoric ({u.units})",
+        "epistemic",
+    )
+    legend = ""
+    if big.any():
+        legend = keys([("dot", "inputs"), ("dot big", "the tenth with the largest errors")])
+    text = "Each dot is an input."
+    if comparable:
+        text += (
+            " On the dashed line noise and disagreement are equally large; above it, better "
+            "training can help more than better measurements."
+        )
+    yield paragraph(text)
+    yield "<div class='figures one'>"
+    yield figure(svg, "Aleatoric against epistemic", legend)
     yield "</div>"
 
 
-def _least_known(result: DecomposedFile) -> Iterator[str]:
-    u = result.uncertainty
-    parts = {part: np.asarray(u[part], dtype=float) for part in _shown_parts(result)}
+_TABLES = {
+    "epistemic": (
+        "The inputs that the model knows least about",
+        "Sorted by epistemic uncertainty: where the members disagree most. These are the inputs to "
+        "look at, or to label, first.",
+    ),
+    "total": (
+        "The inputs with the largest spread",
+        "Sorted by the spread, which may come from noise as well as from missing knowledge.",
+    ),
+    "aleatoric": (
+        "The inputs with the most noise",
+        "Sorted by aleatoric uncertainty: what the members themselves call uncertain. More data "
+        "like these would not help; other measurements might.",
+    ),
+}
+
+
+def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
+    u = one.uncertainty
+    parts = {part: np.asarray(u[part], dtype=float) for part in shown_parts(u)}
     if parts["total"].ndim == 0:
         return
-    first = "epistemic" if u.is_split else "total"
     over = ""
     if parts["total"].ndim > 2:  # rank what has a field of its own by the mean of its field
-        axes = tuple(range(1, parts["total"].ndim))
-        over = f" Means over {', '.join(result.dims[1:])}."
-        parts = {part: values.mean(axis=axes) for part, values in parts.items()}
-    ranked = np.nan_to_num(parts[first].ravel(), nan=-np.inf)
+        over = f" Means over {', '.join(one.dims[1:])}."
+        parts = {part: _mean_of_rows(values, one) for part, values in parts.items()}
+    if first == "aleatoric" and _all_alike(parts[first]):
+        return
+    ranked = np.where(np.isnan(parts[first]), -np.inf, parts[first]).ravel()
     order = np.argsort(-ranked, kind="stable")[:_ROWS]
+    order = order[~np.isnan(parts[first].ravel()[order])]
     largest = np.max(np.abs(parts["total"].ravel()[order]))
-    bars = bool(u.is_split and np.all(np.isfinite(largest)) and largest > 0)
+    bars = bool(u.is_split and np.isfinite(largest) and largest > 0)
     bars = bars and all(bool(np.all(v.ravel()[order] >= -0.02 * largest)) for v in parts.values())
-    heading = escape(", ".join(result.dims[: parts["total"].ndim]))
-    title = "that the model knows least about" if u.is_split else "with the largest spread"
-    yield f"<h2>The inputs {title}</h2>"
+    heading = escape(", ".join(one.dims[: parts["total"].ndim]))
+    title, why = _TABLES[first]
+    yield _heading(title, several)
     key = "".join(
         f"<span class='keys'><span class='key {part}'></span>{part}</span> "
         for part in ("aleatoric", "epistemic")
     )
-    why = "Sorted by epistemic uncertainty: where the members disagree most. These are the inputs "
-    why += "to look at, or to label, first."
-    if not u.is_split:
-        why = "Sorted by the spread, which may come from noise as well as from missing knowledge."
-    yield f"<p>{why}{escape(over)}{key if bars else ''}</p>"
+    yield f"<p>{escape(why + over)}{key if bars else ''}</p>"
     yield f"<div class='table'><table><thead><tr><th>{heading}</th>"
-    yield "".join(f"<th>{part}</th>" for part in reversed(parts))
+    columns = (first, *(part for part in reversed(parts) if part != first))
+    yield "".join(f"<th>{part}</th>" for part in columns)
     yield ("<th class='wide'></th>" if bars else "") + "</tr></thead><tbody>"
     for position in order:
-        cells = [plain(float(parts[part].ravel()[position])) for part in reversed(parts)]
-        row = f"<tr><td>{escape(_label(result, int(position), parts['total'].shape))}</td>"
+        cells = [plain(float(parts[part].ravel()[position])) for part in columns]
+        row = f"<tr><td>{escape(label_of(one, int(position), parts['total'].shape))}</td>"
         row += "".join(f"<td>{cell}</td>" for cell in cells)
         if bars:
             widths = {
@@ -205,63 +320,117 @@ def _least_known(result: DecomposedFile) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
-def _label(result: DecomposedFile, position: int, shape: tuple[int, ...]) -> str:
+def _all_alike(values: np.ndarray) -> bool:
+    """Whether numbers differ by less than a table shows."""
+    known = values[np.isfinite(values)]
+    return known.size == 0 or bool(np.ptp(known) <= 0.01 * np.abs(known).max())
+
+
+def _mean_of_rows(values: np.ndarray, one: Decomposed) -> np.ndarray:
+    """Means over all axes but the first, of what is known."""
+    axes = tuple(range(1, values.ndim))
+    kept = np.ma.masked_invalid(values)
+    mean: Any = np.ma.average(kept, axis=axes, weights=one.input_weights)
+    return np.asarray(np.ma.filled(mean, np.nan))
+
+
+def label_of(one: Decomposed, position: int, shape: tuple[int, ...]) -> str:
     """How an input is called: by its coordinates, its row, or its position."""
     index = np.unravel_index(position, shape)
     texts = []
-    for axis, (dim, at) in enumerate(zip(result.dims, index, strict=False)):
-        if axis == 0 and result.labels:
-            text = result.labels[int(at)]
-        elif dim in result.coordinates:
-            text = str(result.coordinates[dim][int(at)])
+    for axis, (dim, at) in enumerate(zip(one.dims, index, strict=False)):
+        if axis == 0 and one.labels:
+            text = one.labels[int(at)]
+        elif dim in one.coordinates:
+            text = figures.place_text(one.coordinates[dim][int(at)])
         else:
             text = str(int(at))
         texts.append(text if len(shape) == 1 else f"{dim} {text}")
     return ", ".join(texts)
 
 
-def _looked_at(result: DecomposedFile) -> np.ndarray:
+def _looked_at(one: Decomposed) -> np.ndarray:
     """Positions along the first axis, evenly spread, that are looked at in more detail."""
-    shape = np.asarray(result.uncertainty.total).shape
-    count = shape[0] if shape else 1
-    one = result.some(np.array([0]))
-    members = one.member_count if isinstance(one, Ensemble) else 1
-    numbers = max(1, int(np.size(one.reference)), members)
+    total = np.asarray(one.uncertainty.total, dtype=float)
+    known = (
+        np.flatnonzero(~np.isnan(total).reshape(len(total), -1).all(axis=1)) if total.ndim else None
+    )
+    if known is None or known.size == 0:
+        return np.array([0])
+    part = one.some(known[:1])
+    members = part.member_count if isinstance(part, Ensemble) else 1
+    numbers = max(1, int(np.size(part.reference)), members)
     most = int(np.clip(_NUMBERS_LOOKED_AT // numbers, 1, _INPUTS_LOOKED_AT))
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+    places = np.unique(np.linspace(0, known.size - 1, min(known.size, most)).astype(int))
+    return np.asarray(known[places])
 
 
-def _maps(result: DecomposedFile) -> Iterator[str]:
-    u = result.uncertainty
-    shown = ("aleatoric", "epistemic") if u.is_split else ("total",)
-    grids = {part: np.asarray(u[part], dtype=float) for part in shown}
-    shape = np.asarray(u.total).shape
-    where, names = _axes_of_maps(result.dims), result.dims
-    if min(shape[-2:], default=0) < 4 or len(shape) < 2:
-        some = result.some(_looked_at(result))
-        if len(some.event_shape) != 2 or min(some.event_shape) < 4:
+def _maps(one: Decomposed, several: bool) -> Iterator[str]:
+    u = one.uncertainty
+    grids = {part: np.asarray(u[part], dtype=float) for part in shown_parts(u)}
+    names, unit = one.dims, u.units
+    others = one.dims[:-2]
+    where = f"Mean over {', '.join(others)}. " if others else ""
+    if min(grids["total"].shape[-2:], default=0) < 4 or grids["total"].ndim < 2:
+        chosen = _looked_at(one)
+        part = one.part(chosen)
+        if len(part.prediction.event_shape) != 2 or min(part.prediction.event_shape) < 4:
             return
         kernel = Marginal(_base(u.score), reduce=None)
-        of_cells = decompose(some, kernel, **result.options)
-        grids = {part: np.asarray(of_cells[part], dtype=float) for part in grids}
-        names = result.event_dims or ("rows", "columns")
-        where = f"Cell by cell under {kernel!r}, mean over {len(_looked_at(result))} inputs."
-    yield "<h2>Where on the grid</h2>"
-    yield paragraph(where + " Light is high.")
+        grids = _of_cells(part, kernel, one)
+        names = one.event_dims or ("rows", "columns")
+        unit = u.units if kernel.units == u.score.units else kernel.units
+        named = "CRPS" if kernel.kernel == Energy() else spelled(score_name(kernel.kernel))
+        where = f"Cell by cell under the {named}, mean over {len(chosen)} inputs. "
+    maps = {part: _mean_map(values) for part, values in grids.items()}
+    finite = np.concatenate([m[np.isfinite(m)] for m in maps.values()])
+    if finite.size == 0:
+        return
+    blank = bool(np.isnan(maps["total"]).any())
+    yield _heading("Where on the grid", several)
+    yield paragraph(
+        f"{where}{'One scale for all three; light' if u.is_split else 'Light'} is high."
+        + (" Cells without a colour are missing." if blank else "")
+    )
     yield "<div class='figures'>"
-    for part, values in grids.items():
-        flat = values.reshape(-1, *values.shape[-2:])
-        mean = np.ma.masked_invalid(flat).mean(axis=0).filled(np.nan)
-        mean = _thinned(_upright(result, names, mean))
-        yield figure(figures.grid_map(mean, f"map of {part}", u.units), part.capitalize())
+    limits = (float(min(finite.min(), 0.0)), float(finite.max()))
+    for component, mean in maps.items():
+        cells, rows, columns = _with_axes(one, names, mean)
+        svg = figures.grid_map(cells, f"map of {component}", unit, limits, rows, columns)
+        yield figure(svg, component.capitalize())
     yield "</div>"
 
 
-def _axes_of_maps(dims: tuple[str, ...]) -> str:
-    *others, rows, columns = ("", "", *dims)
-    others = [dim for dim in others if dim]
-    mean = f"Mean over {', '.join(others)}. " if others else ""
-    return f"{mean}Rows are {rows}, columns {columns}."
+def _of_cells(part: Part, kernel: Kernel, one: Decomposed) -> dict[str, np.ndarray]:
+    """The components of every cell, where they are known."""
+    of_cells = components(part.prediction, kernel, **one.options)
+    hidden = part.masked[..., None, None]
+    if part.cells is not None:
+        hidden = hidden | ~part.cells
+    return {name: np.where(hidden, np.nan, of_cells[name]) for name in shown_parts(one.uncertainty)}
+
+
+def _mean_map(values: np.ndarray) -> np.ndarray:
+    flat = values.reshape(-1, *values.shape[-2:])
+    return np.asarray(np.ma.masked_invalid(flat).mean(axis=0).filled(np.nan))
+
+
+def _with_axes(
+    one: Decomposed, names: tuple[str, ...], grid: np.ndarray
+) -> tuple[np.ndarray, Axis, Axis]:
+    """The grid with its axes, north up, and no more cells than can be seen."""
+    axes = []
+    for axis, name in ((0, names[-2]), (1, names[-1])):
+        places = one.coordinates.get(name)
+        if places is None or len(places) != grid.shape[axis]:
+            places = np.arange(grid.shape[axis])
+        axes.append(places)
+    rows, columns = axes
+    if names[-2].lower().startswith("lat") and rows.dtype.kind in "fiu" and rows[-1] > rows[0]:
+        grid, rows = grid[::-1], rows[::-1]
+    steps = tuple(-(-n // _MOST_ACROSS) for n in grid.shape)
+    grid, rows, columns = grid[:: steps[0], :: steps[1]], rows[:: steps[0]], columns[:: steps[1]]
+    return grid, Axis(names[-2], rows), Axis(names[-1], columns)
 
 
 def _base(score: object) -> Kernel:
@@ -273,57 +442,59 @@ def _base(score: object) -> Kernel:
     return base
 
 
-def _upright(result: DecomposedFile, names: tuple[str, ...], grid: np.ndarray) -> np.ndarray:
-    """North is up where the rows are latitudes."""
-    rows = names[-2]
-    places = result.coordinates.get(rows)
-    rising = places is not None and places.size > 1 and places[-1] > places[0]
-    return grid[::-1] if rising and rows.lower().startswith("lat") else grid
-
-
-def _thinned(grid: np.ndarray) -> np.ndarray:
-    """No more cells than can be seen."""
-    steps = tuple(-(-n // _MOST_ACROSS) for n in grid.shape)
-    return grid[:: steps[0], :: steps[1]]
-
-
-def _members(result: DecomposedFile) -> Iterator[str]:
-    chosen = _looked_at(result)
-    some = result.some(chosen)
-    if not isinstance(some, Ensemble) or some.member_count < 2:
+def _members(one: Decomposed, several: bool) -> Iterator[str]:
+    chosen = _looked_at(one)
+    part = one.part(chosen)
+    known = np.flatnonzero(~part.masked.ravel())
+    if not isinstance(part.prediction, Ensemble) or part.prediction.member_count < 2:
         return
-    yield "<h2>Which members disagree</h2>"
-    if some.member_count > _MOST_MEMBERS:
+    if known.size == 0:
+        return
+    count = part.prediction.member_count
+    yield _heading("Which members disagree", several)
+    if count > _MOST_MEMBERS:
         yield paragraph(
-            f"{some.member_count} members are too many to show one by one; "
+            f"{count} members are too many to show one by one; "
             "kuq.member_divergences gives all pairs."
         )
         return
-    score = result.uncertainty.score
-    matrix = np.asarray(member_divergences(some, score, **result.options), dtype=float)
-    matrix = matrix.reshape(*matrix.shape[:2], -1).mean(axis=-1)
+    some = part.prediction
+    if part.masked.any():
+        some = cases(some, known)  # type: ignore[assignment]
+    score = one.uncertainty.score
+    matrix = np.asarray(member_divergences(some, score, **one.options), dtype=float)
+    matrix = np.ma.masked_invalid(matrix.reshape(count, count, -1)).mean(axis=-1)
+    matrix = np.ma.filled(matrix, np.inf)  # of infinities only
     outlier = outlying_member(matrix)
-    whole = len(chosen) == (np.asarray(result.uncertainty.total).shape or (1,))[0]
-    over = "all inputs" if whole else f"{len(chosen)} inputs, evenly spread"
+    rows = (np.asarray(one.uncertainty.total).shape or (1,))[0]
+    over = "all inputs" if len(chosen) == rows else f"{len(chosen)} inputs, evenly spread"
+    halved = one.uncertainty.estimator == "bma" and isinstance(score, Kernel)
+    half = " Half of their mean" if halved else " Their mean"
+    what = "epistemic uncertainty" if one.uncertainty.is_split else "spread"
     yield paragraph(
-        f"The mean divergence of every pair over {over}. Their mean is the "
-        f"{'epistemic uncertainty' if result.uncertainty.is_split else 'spread'}. "
+        f"The mean divergence of every pair over {over}.{half} is the {what}. "
         "Dark pairs agree, light pairs do not."
     )
-    if outlier is None:
+    names = one.member_names if len(one.member_names) == count else tuple(map(str, range(count)))
+    if outlier is not None:
+        yield _outlier_note(one, some, outlier.member, outlier.ratio, names)
+    elif np.all(np.isfinite(matrix)) and count > 2:
         yield paragraph("No member stands apart from the others.")
-    else:
-        yield _outlier_note(result, some, outlier.member, outlier.ratio)
     yield "<div class='figures one'>"
     marked = None if outlier is None else outlier.member
-    yield figure(figures.matrix(matrix, marked), "Divergences between members")
+    yield figure(figures.matrix(matrix, marked, names), "Divergences between members")
     yield "</div>"
 
 
-def _outlier_note(result: DecomposedFile, some: Ensemble, member: int, ratio: float) -> str:
-    score, options = result.uncertainty.score, result.options
-    change = np.asarray(member_influence(some, score, **options).epistemic[member])
-    now = _finite_mean(np.asarray(decompose(some, score, **options).epistemic))
+def _outlier_note(
+    one: Decomposed, some: Ensemble, member: int, ratio: float, names: Sequence[str]
+) -> str:
+    score, options = one.uncertainty.score, one.options
+    influence = member_influence(some, score, **options)
+    # Of kernels the members against their mixture differ by half as much as from each other.
+    half = 0.5 if one.uncertainty.estimator == "bma" and isinstance(score, Kernel) else 1.0
+    change = half * np.asarray(influence.epistemic[member])
+    now = half * _finite_mean(np.asarray(decompose(some, score, **options).epistemic))
     times = "infinitely many" if not np.isfinite(ratio) else f"{ratio:.1f}"
     advice = "Check how it was trained"
     if not score.card.robust:
@@ -331,17 +502,18 @@ def _outlier_note(result: DecomposedFile, some: Ensemble, member: int, ratio: fl
             ", or use a bounded score such as gaussian:median, under which a single member has "
             "limited influence"
         )
-    what = "epistemic uncertainty" if result.uncertainty.is_split else "spread"
+    what = "epistemic uncertainty" if one.uncertainty.is_split else "spread"
+    name = names[member] if names[member].isdecimal() else f"“{names[member]}”"
     return (
-        f"<div class='note'><b>Member {member} stands apart.</b> It disagrees with the others "
-        f"{times} times as much as they do among each other. Without it the mean {what} "
-        f"would be {plain(now + _finite_mean(change))} instead of {plain(now)}. "
-        f"{advice}.</div>"
+        f"<div class='note'><b>Member {escape(name)} stands apart.</b> It disagrees with "
+        f"the others {times} times as much as they do among each other. Without it the mean "
+        f"{what} would be {plain(now + _finite_mean(change))} instead of "
+        f"{plain(now)}. {advice}.</div>"
     )
 
 
-def _meaning(result: DecomposedFile) -> Iterator[str]:
-    u = result.uncertainty
+def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[str]:
+    u = one.uncertainty
     card_ = u.score.card
     facts = [f"k(x, y) = {card_.formula}" if isinstance(u.score, Kernel) else card_.formula]
     if card_.robust:
@@ -350,12 +522,17 @@ def _meaning(result: DecomposedFile) -> Iterator[str]:
         facts.append("aleatoric uncertainty grows with the spread of a prediction")
     if isinstance(u.score, SquaredError):
         facts.append("only means are compared: members of different shape and equal mean agree")
-    if isinstance(u.score, Marginal) and np.prod(result.some(np.array([0])).event_shape) > 1:
+        if u.estimator == "pairwise":
+            facts.append(
+                "epistemic is the mean squared difference of two members' means, twice their "
+                "variance (the score variance, or estimator bma, gives the variance)"
+            )
+    if isinstance(u.score, Marginal) and np.prod(one.some(np.array([0])).event_shape) > 1:
         facts.append("every coordinate is looked at by itself, not how they depend on each other")
     methods = {
         "exact": "by closed forms",
         "quadrature": "by quadrature, accurate to 1e-8",
-        "samples": "from the draws in the file",
+        "samples": "from the draws in the prediction",
         "monte-carlo": "by Monte Carlo, from draws that kuq made",
     }
     entries = [
@@ -365,12 +542,14 @@ def _meaning(result: DecomposedFile) -> Iterator[str]:
          "largest where training data are missing. The members stand for models that could also "
          "have been trained."),
         ("Total", "The sum of both."),
-        ("Score", f"{_name(result)}: {'; '.join(facts)}. Unit: {u.units}."),
+        ("Score", f"{score_in_words(u)}: {'; '.join(facts)}."
+         + ("" if several else f" Unit: {u.units}.")),
         ("Computed", f"{methods[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."),
-        ("Written to", result.out.name),
     ]  # fmt: skip
     if not u.is_split:
         entries[:3] = [("Spread", f"The {u.note}.")]
+    if written is not None:
+        entries.append(("Written to", written))
     if np.any(np.asarray(u.epistemic) < 0):
         text = (
             "Unbiased estimates from a finite number of draws may fall slightly below zero where "

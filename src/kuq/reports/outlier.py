@@ -36,7 +36,8 @@ def outlying_member(divergences: np.ndarray) -> Outlier | None:
     to_others = divergences.sum(axis=1) / (count - 1)
     member = int(np.argmax(to_others))
     rest = np.delete(np.delete(divergences, member, axis=0), member, axis=1)
-    among = rest.sum() / ((count - 1) * (count - 2))
+    # Unbiased estimates between members that agree are of both signs; their size is noise.
+    among = np.abs(rest).sum() / ((count - 1) * (count - 2))
     if not among > 0:
         ratio = np.inf if to_others[member] > 0 else 1.0
     else:

@@ -34,8 +34,8 @@ p { margin: .4rem 0; max-width: 75ch; overflow-wrap: anywhere; }
 .name { overflow-wrap: anywhere; }
 .cards, .figures { display: grid; gap: 1rem; margin: 1rem 0; }
 .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
-.figures { grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 1fr)); }
-.figures.one { grid-template-columns: minmax(0, 560px); }
+.figures { grid-template-columns: repeat(auto-fill, minmax(min(100%, 310px), 1fr)); }
+.figures.one { grid-template-columns: minmax(0, 480px); }
 .card, figure { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: .9rem 1rem; margin: 0; }
 .card b { display: block; font-size: 1.5rem; line-height: 1.25; font-weight: 650;
@@ -49,6 +49,27 @@ svg { display: block; width: 100%; height: auto; }
 .grid { stroke: var(--line); } .frame { fill: none; stroke: var(--line); }
 .median { stroke: var(--ink); stroke-dasharray: 4 3; stroke-width: 1.3; }
 .mark { fill: none; stroke: var(--epistemic); stroke-width: 3; }
+.line { fill: none; stroke-width: 2; } .line.bound { stroke: var(--soft); stroke-width: 1.4; }
+.line.oracle { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 5 3; }
+.s0 { --own: #d55e00; } .s1 { --own: #0072b2; } .s2 { --own: #009e73; } .s3 { --own: #b8609a; }
+.s4 { --own: #c78500; } .line.s0, .line.s1, .line.s2, .line.s3, .line.s4 { stroke: var(--own); }
+.key.s0, .key.s1, .key.s2, .key.s3, .key.s4 { background: var(--own); }
+.key.bound, .key.oracle { background: none; height: 0; width: 1.5rem; border-radius: 0;
+  vertical-align: 4px; border-top: 2px solid var(--soft); }
+.key.oracle { border-top-style: dashed; }
+.chance { fill: var(--soft); fill-opacity: .25; } .key.chance { background: var(--soft);
+  opacity: .35; }
+.dot { fill: var(--aleatoric); fill-opacity: .45; }
+.dot.big { fill: var(--epistemic); fill-opacity: .85; }
+.key.dot { background: var(--aleatoric); border-radius: 50%; }
+.key.dot.big { background: var(--epistemic); border-radius: 50%; }
+.legend { font-size: .85rem; color: var(--soft); margin: .5rem 0 0; }
+.legend span { white-space: nowrap; } .legend .key:first-child { margin-left: 0; }
+nav { margin: .6rem 0 0; } nav a { margin-right: 1rem; color: var(--aleatoric); }
+section { border-top: 1px solid var(--line); margin-top: 2.5rem; }
+header + section { border-top: 0; margin-top: 0; }
+section > h2 { font-size: 1.45rem; margin-top: 1.4rem; } section h3.part { font-size: 1.15rem;
+  margin: 2rem 0 .4rem; }
 rect.total { fill: var(--total); } rect.aleatoric { fill: var(--aleatoric); }
 rect.epistemic { fill: var(--epistemic); }
 .pixels { image-rendering: pixelated; }
@@ -75,7 +96,7 @@ dl { max-width: 85ch; } dt { font-weight: 600; margin-top: .7rem; } dd { margin:
 dd { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 @media (max-width: 520px) { main { padding: 1.25rem .85rem 3rem; } h1 { font-size: 1.4rem; }
-  th, td { padding: .4rem .55rem; } td.wide, th.wide, .keys { display: none; } }
+  th, td { padding: .4rem .55rem; } td.wide, th.wide, .keys, .roomy { display: none; } }
 """
 
 
@@ -102,9 +123,15 @@ def card(number: str, label: str, kind: str = "") -> str:
     return f"<div class='card {kind}'><b>{escape(number)}</b><span>{escape(label)}</span></div>"
 
 
-def figure(svg: str, heading: str) -> str:
+def figure(svg: str, heading: str, legend: str = "") -> str:
     """A figure with a heading, which is text."""
-    return f"<figure><h3>{escape(heading)}</h3>{svg}</figure>"
+    return f"<figure><h3>{escape(heading)}</h3>{svg}{legend}</figure>"
+
+
+def keys(entries: Iterable[tuple[str, str]]) -> str:
+    """What the colours of a figure mean: class and text of each."""
+    shown = (f"<span><i class='key {kind}'></i>{escape(text)}</span>" for kind, text in entries)
+    return f"<p class='legend'>{' '.join(shown)}</p>"
 
 
 def definitions(entries: Iterable[tuple[str, str]]) -> str:

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 import kuq
-from kuq.kernels.names import as_score
+from kuq.kernels.names import as_score, usual_estimator
 from kuq.sklearn.fitted import FORESTS, members_of
 
 #: Memory in bytes for one part of the rows.
@@ -143,7 +143,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         X: Any,
         score: kuq.Score | str | None = None,
         *,
-        estimator: str = "pairwise",
+        estimator: str | None = None,
         unbiased: bool | str = "members",
         max_memory: float = DEFAULT_MEMORY,
     ) -> kuq.Uncertainty:
@@ -155,7 +155,8 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         while in truth they share training data. ``max_memory`` bounds memory in bytes.
         """
         X = self._checked(X)
-        score = as_score(score or self.__dict__["score"] or kuq.CRPS())
+        given = score or self.__dict__["score"] or kuq.CRPS()
+        score, estimator = as_score(given), estimator or usual_estimator(given)
         found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
         return found
 

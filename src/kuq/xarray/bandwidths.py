@@ -45,13 +45,32 @@ def _some(operand: Operand) -> kuq.Prediction:
         *operand.variables.values(), exclude={d for dims in operand.core for d in dims}
     )
     ordered = [a.transpose(..., *dims).values for a, dims in zip(arrays, operand.core, strict=True)]
-    if operand.layout.nan_policy == "propagate" and any(np.isnan(a).any() for a in ordered):
-        raise kuq.ParameterError('bandwidth="median" needs data without NaN; give it as a number')
     batch = np.broadcast_shapes(
         *(a.shape[: a.ndim - len(dims)] for a, dims in zip(ordered, operand.core, strict=True))
     )
+    if operand.layout.nan_policy == "propagate" and any(np.isnan(a).any() for a in ordered):
+        ordered, batch = _known(ordered, operand.core, batch)
     block = Block(operand.layout, tuple(operand.variables), operand.core)
     return block.prediction(tuple(ordered), batch)[0]
+
+
+def _known(
+    arrays: list[np.ndarray], core: list[list[Hashable]], batch: tuple[int, ...]
+) -> tuple[list[np.ndarray], tuple[int, ...]]:
+    """The entries of the batch in which nothing is missing, along one axis."""
+    own = [a.shape[a.ndim - len(dims) :] for a, dims in zip(arrays, core, strict=True)]
+    flat = [
+        np.broadcast_to(a, (*batch, *shape)).reshape(-1, *shape)
+        for a, shape in zip(arrays, own, strict=True)
+    ]
+    known = np.ones(math.prod(batch), dtype=bool)
+    for a in flat:
+        known &= ~np.isnan(a).reshape(len(a), -1).any(axis=1)
+    if not known.any():
+        raise kuq.ParameterError(
+            'bandwidth="median" needs predictions without NaN, and there is none; give a number'
+        )
+    return [a[known] for a in flat], (int(known.sum()),)
 
 
 def _thinned(operand: Operand) -> Callable[[xr.DataArray], xr.DataArray]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 import kuq
-from kuq.kernels.base import Scaled, Sum, Transformed
+from kuq.kernels.event_weights import weighted
 from kuq.xarray.area import area_weights, latitude_of
 
 
@@ -51,16 +49,4 @@ def with_weights(
         full, _ = xr.align(frame, weights, join="exact", copy=False)
     except ValueError as error:
         raise kuq.ShapeError(f"weights do not fit the coordinates of the data: {error}") from None
-    return _weighted(score, (full * weights).transpose(*event).values)
-
-
-def _weighted(score: kuq.Score, weights: Any) -> kuq.Kernel:
-    if isinstance(score, Sum):
-        return Sum(tuple(_weighted(part, weights) for part in score.kernels))
-    if isinstance(score, Scaled):
-        return Scaled(_weighted(score.kernel, weights), score.factor)
-    if not isinstance(score, kuq.Kernel) or isinstance(score, Transformed):
-        raise kuq.ParameterError(f"{score!r} takes no weights over the event")
-    if score.weights is not None or not dataclasses.is_dataclass(score):
-        raise kuq.ParameterError(f"{score!r} has weights of its own, or takes none")
-    return dataclasses.replace(score, weights=weights)
+    return weighted(score, (full * weights).transpose(*event).values)

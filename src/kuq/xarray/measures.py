@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 import kuq
+from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS
 from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, provenance, units_of
@@ -29,7 +30,7 @@ def decompose(
     *,
     draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
-    estimator: str = "pairwise",
+    estimator: str | None = None,
     **settings: Unpack[Settings],
 ) -> xr.Dataset:
     """Total, aleatoric and epistemic uncertainty of predictions with named dimensions.
@@ -59,6 +60,7 @@ def decompose(
         return _of_one_model(data, score, asked, weights, settings)
     dims = with_members(data, asked)
     call = prepared([data], score, dims, weights, settings)
+    estimator = estimator or usual_estimator(score)
     options = {**call.options, "estimator": estimator}
     trial = kuq.decompose(call.trials()[0], call.score, **options)
     outputs = [call.outputs(trial.total)] * 3

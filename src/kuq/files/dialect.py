@@ -1,0 +1,170 @@
+"""How a text file writes a table: its encoding, what separates fields, and the decimal mark.
+
+What the file says for certain is used; what may be read in two ways is refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from kuq.errors import ParameterError
+
+#: Marks at the start of a file that tell its encoding, and those of files that are no text.
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_NO_TEXT = {
+    b"PK\3\4": "a spreadsheet or archive",
+    b"PAR1": "Parquet",
+    b"\x1f\x8b": "compressed",
+}
+_SEPARATORS = (",", ";", "\t", "|")
+_SHOWN = {"\t": "a tab", ",": "a comma", ";": "a semicolon", "|": "a bar"}
+_TOLD = re.compile("sep=([,;\t|])\r?\n?")
+_LONGEST_TOLD = 8
+_ROWS = 20
+_BLOCK = 2**20
+#: Bytes that no table in a legacy encoding has: control characters but tab, newline and return.
+_CONTROL = frozenset(range(32)) - {9, 10, 13} | {127}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written; the decimal mark is known once its numbers were read."""
+
+    separator: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    #: Whether the first line tells the separator, ``sep=;``, as spreadsheets write it.
+    told: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What differs from the usual, for the reader of a result."""
+        found = []
+        if self.separator != ",":
+            found.append(f"fields are separated by {_SHOWN[self.separator]}")
+        if self.decimal != ".":
+            found.append("numbers have decimal commas")
+        if self.encoding == "cp1252":
+            found.append("the text is not UTF-8 and was read as Windows-1252")
+        elif self.encoding == "utf-16":
+            found.append("the text is UTF-16")
+        return ("; ".join(found),) if found else ()
+
+    @property
+    def output_encoding(self) -> str:
+        """UTF-8, with the mark that spreadsheets need where the input was not plain UTF-8."""
+        return "utf-8" if self.encoding == "utf-8" else "utf-8-sig"
+
+
+def find_dialect(path: Path) -> Dialect:
+    """The encoding of a file and what separates its fields."""
+    if path.stat().st_size == 0:
+        raise ParameterError(f"{path} is empty")
+    encoding = _encoding(path)
+    with path.open(encoding=encoding, newline="") as file:
+        told = _TOLD.fullmatch(file.readline(_LONGEST_TOLD))
+    if told is not None:
+        return Dialect(told[1], encoding, told=True)
+    return Dialect(_separator(path, encoding), encoding)
+
+
+@contextmanager
+def rows_of(
+    path: Path, dialect: Dialect
+) -> Iterator[tuple[Iterator[list[str]], Callable[[], int]]]:
+    """The rows of a file, and at which line of it the reader is."""
+    with path.open(encoding=dialect.encoding, newline="") as text:
+        before = 1 if dialect.told else 0
+        for _ in range(before):
+            text.readline()
+        reader = csv.reader(
+            _without_nul(text), delimiter=dialect.separator, strict=True, skipinitialspace=True
+        )
+        try:
+            yield reader, lambda: reader.line_num + before
+        except csv.Error as error:
+            raise ParameterError(
+                f"{path} cannot be read as a table: {error} at line {reader.line_num + before}"
+            ) from None
+        except UnicodeError as error:
+            raise ParameterError(f"{path} is not text: {error}") from None
+
+
+def _without_nul(lines: TextIO) -> Iterator[str]:
+    for line in lines:
+        if "\0" in line:
+            raise csv.Error("there is a zero byte")
+        yield line
+
+
+def _encoding(path: Path) -> str:
+    """By its mark, or UTF-8 if all of it is, or else Windows-1252 if it can be that."""
+    with path.open("rb") as file:
+        start = file.read(4)
+        for mark, kind in _NO_TEXT.items():
+            if start.startswith(mark):
+                raise ParameterError(f"{path} is {kind}, not text; save it as CSV in UTF-8")
+        for mark, encoding in _ENCODINGS.items():
+            if start.startswith(mark):
+                return encoding
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while block := file.read(_BLOCK):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+            return "utf-8"
+        except UnicodeDecodeError as error:
+            wrong = error.object[error.start]
+        file.seek(0)
+        try:
+            while block := file.read(_BLOCK):
+                block.decode("cp1252")
+                if not _CONTROL.isdisjoint(block):
+                    raise ValueError("there are control characters")
+            return "cp1252"
+        except ValueError:
+            raise ParameterError(
+                f"{path} is not text in UTF-8 or Windows-1252 (a byte {wrong:#04x}); save it as "
+                "CSV in UTF-8"
+            ) from None
+
+
+def _separator(path: Path, encoding: str) -> str:
+    """What cuts the header into fields, and the first rows into as many as the header has."""
+    counts = {one: _field_counts(path, Dialect(one, encoding)) for one in _SEPARATORS}
+    cutting = {one: found for one, found in counts.items() if found and found[0] > 1}
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    if not cutting:
+        return usual
+    even = [one for one, found in cutting.items() if len(set(found)) == 1]
+    if len(even) > 1:
+        both = " or ".join(repr(one) for one in even)
+        raise ParameterError(
+            f"{path}: fields may be separated by {both}, which gives different tables; put names "
+            "and cells that hold the other mark into quotes, or rename the columns"
+        )
+    # An uneven table is refused later, with its line.
+    return even[0] if even else max(cutting, key=lambda one: (cutting[one][0], one == usual))
+
+
+def _field_counts(path: Path, dialect: Dialect) -> list[int]:
+    """How many fields the first rows have; none where the text cannot be cut in this way."""
+    try:
+        with rows_of(path, dialect) as (rows, _):
+            filled = (row for row in rows if row)
+            return [len(row) for row in itertools.islice(filled, _ROWS)]
+    except ParameterError:
+        return []

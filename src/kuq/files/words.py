@@ -1,0 +1,70 @@
+"""Predictions in words, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from kuq.distributions.base import Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.samples import Samples
+
+_KINDS = {
+    "Normal": "a normal distribution",
+    "Point": "a single value",
+    "NormalMixture": "a mixture of normal distributions",
+    "LowRankNormal": "a multivariate normal distribution",
+    "_low_rank": "a multivariate normal distribution",
+    "StudentT": "a Student t distribution",
+}
+
+
+def in_words(prediction: Prediction, sizes: Mapping[str, int], event: tuple[str, ...] = ()) -> str:
+    """What a prediction is: members, what each of them says, and for which inputs.
+
+    >>> import kuq, numpy as np
+    >>> in_words(kuq.Ensemble(kuq.Normal(np.zeros((5, 40)), 1.0)), {"station": 40})
+    '5 members, each a normal distribution; 40 predictions by station'
+    """
+    shape = prediction.event_shape
+    names = event or ("",) * len(shape)
+    outcome = [f"{n} {name}".strip() for name, n in zip(names, shape, strict=True)]
+    return f"{_who(prediction)}; {for_what(sizes, outcome)}"
+
+
+def of_kind(kind: str, members: int, draws: int | None = None) -> str:
+    """So many members, and what each of them is."""
+    each = _KINDS.get(kind, kind) if draws is None else f"with {draws} draws"
+    return f"{members} members, each {each}"
+
+
+def for_what(sizes: Mapping[str, int], outcome: list[str]) -> str:
+    """How many predictions there are, along which dimensions, and of how many values each."""
+    count = math.prod(sizes.values())
+    by = " × ".join(f"{name} ({n})" for name, n in sizes.items())
+    if len(sizes) == 1:
+        by = next(iter(sizes))
+    number = f"{count:,}".replace(",", " ")
+    text = f"{number} predictions by {by}" if count > 1 else "one prediction"
+    each = ", each" if count > 1 else ""
+    return text + (f"{each} of {' × '.join(outcome)} values" if outcome else "")
+
+
+EVIDENTIAL = "An evidential prediction (normal-inverse-gamma)"
+
+
+def _who(prediction: Prediction) -> str:
+    if not isinstance(prediction, Ensemble):
+        return EVIDENTIAL
+    members = prediction.members
+    every = members if isinstance(members, tuple) else (members,)
+    kinds = {_kind(law): law for law in every}
+    if len(kinds) > 1:
+        return f"{prediction.member_count} members of different kinds"
+    (kind, draws), _ = next(iter(kinds.items()))
+    return of_kind(kind, prediction.member_count, draws)
+
+
+def _kind(law: Prediction) -> tuple[str, int | None]:
+    draws = law.values.shape[len(law.batch_shape)] if isinstance(law, Samples) else None
+    return type(law).__name__, draws

@@ -1,0 +1,57 @@
+"""Predictions as NumPy arrays, and some of their inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kuq.distributions.base import Distribution, Parametric, Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.errors import ParameterError
+from kuq.protocols.vectors import as_numpy
+
+
+def in_numpy(prediction: Prediction) -> Prediction:
+    """The same prediction, of any library, in arrays of NumPy and double precision."""
+
+    def moved(law: Any) -> Any:
+        law = law.mapped(lambda array: as_numpy(array, "the prediction"))
+        law.dtype = np.dtype(np.float64)
+        return law
+
+    if isinstance(prediction, Ensemble):
+        weights = None if prediction.weights is None else as_numpy(prediction.weights, "weights")
+        members = prediction.members
+        if isinstance(members, Distribution):
+            return Ensemble(moved(members), weights)
+        return Ensemble([moved(member) for member in members], weights)
+    return _parametric(moved(prediction))
+
+
+def cases(prediction: Prediction, index: np.ndarray) -> Prediction:
+    """The prediction at some positions of its batch, whose axes become one."""
+    batch = prediction.batch_shape
+
+    def taken(lead: int) -> Callable[[np.ndarray], np.ndarray]:
+        def change(array: np.ndarray) -> np.ndarray:
+            own = array.shape[lead + len(batch) :]
+            flat = array.reshape(*array.shape[:lead], math.prod(batch), *own)
+            return np.take(flat, index, axis=lead)
+
+        return change
+
+    if isinstance(prediction, Ensemble):
+        members = prediction.members
+        if isinstance(members, Distribution):
+            return Ensemble(members.mapped(taken(1)), prediction.weights)
+        return Ensemble([member.mapped(taken(0)) for member in members], prediction.weights)
+    return _parametric(prediction).mapped(taken(0))
+
+
+def _parametric(prediction: Prediction) -> Parametric:
+    if not isinstance(prediction, Parametric):
+        raise ParameterError(f"an Ensemble or a law is needed, got {type(prediction).__name__}")
+    return prediction

@@ -1,0 +1,27 @@
+"""The components of a prediction, of those that it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kuq.distributions.base import Distribution, Prediction
+from kuq.files.own import PARTS
+from kuq.kernels.base import Score
+from kuq.result import Uncertainty
+from kuq.uncertainty import decompose, entropy
+
+
+def shown_parts(u: Uncertainty) -> tuple[str, ...]:
+    """The components; of a spread that cannot be split only the total."""
+    return PARTS if u.is_split else ("total",)
+
+
+def components(prediction: Prediction, score: Score, **options: Any) -> dict[str, np.ndarray]:
+    """Total, aleatoric and epistemic uncertainty; of draws of one model only the total."""
+    if isinstance(prediction, Distribution):
+        options.pop("estimator", None)
+        return {"total": np.asarray(entropy(prediction, score, **options), dtype=float)}
+    u = decompose(prediction, score, **options)
+    return {part: np.asarray(u[part], dtype=float) for part in PARTS}

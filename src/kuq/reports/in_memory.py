@@ -1,0 +1,120 @@
+"""A report of a prediction that is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kuq._replacing import check_target, write_text
+from kuq.adapters.conversion import as_distribution
+from kuq.distributions.base import Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.errors import ParameterError, ShapeError
+from kuq.files.decomposed import Decomposed, Part
+from kuq.files.words import in_words
+from kuq.kernels.base import Score
+from kuq.kernels.marginal import CRPS
+from kuq.protocols.vectors import as_numpy
+from kuq.reports.cases import cases, in_numpy
+from kuq.reports.decomposition import report_page
+from kuq.reports.page import PAGE
+from kuq.uncertainty import decompose
+
+
+def report(
+    prediction: Any,
+    score: Score | None = None,
+    *,
+    y: Any = None,
+    names: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    path: str | Path = "report.html",
+    title: str = "predictions",
+    **options: Any,
+) -> Path:
+    """Decompose a prediction or several, and write a page about it; see ``kuq.report``."""
+    target = Path(path)
+    if target.suffix.lower() != ".html":
+        raise ParameterError(f"the path of a report must end in .html, got {str(target)!r}")
+    check_target(target, PAGE, [])
+    if isinstance(prediction, Mapping):
+        if not prediction:
+            raise ParameterError("a report needs at least one prediction, got an empty mapping")
+        outcomes = y if isinstance(y, Mapping) else dict.fromkeys(prediction, y)
+        variables = [
+            _decomposed(str(name), one, score, outcomes.get(name), names, labels, options)
+            for name, one in prediction.items()
+        ]
+    else:
+        variables = [_decomposed("", prediction, score, y, names, labels, options)]
+    write_text(target, report_page(title, variables), PAGE, [])
+    return target
+
+
+def _decomposed(
+    name: str,
+    prediction: Any,
+    score: Score | None,
+    y: Any,
+    names: Sequence[Any] | None,
+    labels: Sequence[Any] | None,
+    options: dict[str, Any],
+) -> Decomposed:
+    known = prediction if isinstance(prediction, Prediction) else as_distribution(prediction)
+    known = in_numpy(known)
+    count = known.member_count if isinstance(known, Ensemble) else 0
+    if names is not None and len(names) != count:
+        raise ShapeError(f"{count} members need {count} names, got {len(names)}")
+    batch = known.batch_shape
+    if labels is not None and len(labels) != (batch[0] if batch else 1):
+        raise ShapeError(
+            f"{batch[0] if batch else 1} inputs need as many labels, got {len(labels)}"
+        )
+    u = decompose(known, CRPS() if score is None else score, **options)
+    outcome = None if y is None else _outcome(y, known)
+    dims = tuple("input" if axis == 0 else f"axis {axis}" for axis in range(len(batch)))
+    kept = {key: value for key, value in options.items() if key != "estimator"}
+    return Decomposed(
+        name=name,
+        uncertainty=u,
+        description=in_words(known, dict(zip(dims, batch, strict=True))),
+        dims=dims or ("input",),
+        labels=() if labels is None else tuple(map(str, labels)),
+        part=_Selected(known, outcome),
+        options=kept,
+        member_names=() if names is None else tuple(map(str, names)),
+        target=None if y is None else str(getattr(y, "name", None) or "y"),
+    )
+
+
+def _outcome(y: Any, prediction: Prediction) -> np.ndarray:
+    shape = (*prediction.batch_shape, *prediction.event_shape)
+    values = as_numpy(getattr(y, "values", y) if hasattr(y, "dims") else y, "y")
+    if values.shape != shape:
+        raise ShapeError(f"y needs the shape {shape} of what is predicted, got {values.shape}")
+    if np.isinf(values).any():
+        raise ParameterError("y must be finite, or NaN where it is not known")
+    return values
+
+
+class _Selected:
+    """Inputs of a prediction in memory."""
+
+    def __init__(self, prediction: Prediction, outcome: np.ndarray | None) -> None:
+        self._prediction = prediction
+        self._outcome = outcome
+
+    def __call__(self, places: np.ndarray) -> Part:
+        batch = self._prediction.batch_shape
+        outcome = self._outcome
+        if not batch:
+            return Part(self._prediction, np.zeros((), dtype=bool), outcome)
+        every = np.arange(int(np.prod(batch))).reshape(batch)[places]
+        # All axes of the batch become one: what is asked of a part does not depend on them.
+        flat = None
+        if outcome is not None:
+            flat = outcome.reshape(-1, *outcome.shape[len(batch) :])[every.ravel()]
+        return Part(cases(self._prediction, every.ravel()), np.zeros(every.size, dtype=bool), flat)

@@ -1,0 +1,222 @@
+"""How good a prediction and its uncertainty were, where outcomes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kuq.distributions.base import Prediction
+from kuq.errors import KuqError
+from kuq.files.decomposed import Decomposed, Part
+from kuq.kernels.base import Score
+from kuq.kernels.event_weights import unweighted, weighted
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.log_score import LogScore
+from kuq.kernels.marginal import CRPS
+from kuq.kernels.names import score_name
+from kuq.kernels.squared_error import SquaredError
+from kuq.protocols.comparison import RetentionComparison, compare_retention
+from kuq.reports.cases import cases
+from kuq.reports.components import components, shown_parts
+from kuq.reports.pit import pit_values
+from kuq.reports.words import grouped, spelled
+from kuq.uncertainty import score
+
+#: Cases that are judged, numbers of the prediction that are looked at for it, and resamples.
+_MOST_CASES, _MOST_NUMBERS, _RESAMPLES = 2000, 2**22, 200
+#: Fewer cases say nothing about ranks; and places along the first axis that are looked at where
+#: one of them would have cases enough.
+_FEWEST, _FEWEST_ROWS = 10, 8
+#: 95 % of a normal distribution.
+_TWO_SIGMA = 1.959963984540054
+COVERAGES = np.linspace(0.05, 0.95, 19)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What outcomes say about a prediction, case by case and in all."""
+
+    target: str
+    #: Cases that were looked at, and those of the file that have a prediction and an outcome.
+    count: int
+    #: Losses under the score of the decomposition, squared errors of the mean, per case.
+    losses: np.ndarray
+    errors: np.ndarray
+    #: Where each coordinate of each outcome falls in its distribution.
+    pit: np.ndarray
+    #: Uncertainty by "score part" and the comparison of how these rank the errors.
+    ranking: RetentionComparison | None
+    #: Components of the cases under the score of the decomposition.
+    parts: dict[str, np.ndarray]
+    #: Whether there are more cases than were looked at.
+    thinned: bool
+
+    @property
+    def score(self) -> tuple[float, float]:
+        """The mean loss and half of its 95 % interval."""
+        finite = self.losses[np.isfinite(self.losses)]
+        spread = finite.std(ddof=1) / np.sqrt(finite.size) if finite.size > 1 else np.nan
+        return float(finite.mean()), float(_TWO_SIGMA * spread)
+
+    @property
+    def rmse(self) -> float:
+        return float(np.sqrt(self.errors.mean()))
+
+    def coverage(self, level: float) -> float:
+        """The share of outcomes inside of the central interval of this probability."""
+        return float(np.mean(np.abs(2 * self.pit - 1) <= level))
+
+
+def judge(one: Decomposed) -> Judgement | None:
+    """What outcomes say about a decomposed prediction; None if there are too few of them."""
+    if one.target is None:
+        return None
+    shape = np.asarray(one.uncertainty.total).shape
+    rows = shape[0] if shape else 1
+    first = one.part(np.array([0]))
+    each = max(1, int(np.size(first.prediction.reference)))
+    places = max(1, first.masked.size)
+    wanted = max(_FEWEST_ROWS, -(-_MOST_CASES // places))
+    most = max(1, min(wanted, _MOST_NUMBERS // each))
+    chosen = np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(int))
+    part = one.part(chosen)
+    known = _known(part)
+    if known.size < 2:
+        return None
+    thinned = len(chosen) < rows
+    if known.size > _MOST_CASES:
+        known = known[np.linspace(0, known.size - 1, _MOST_CASES).astype(int)]
+        thinned = True
+    prediction = cases(part.prediction, known)
+    y = _flat(part)[known]
+    return _judged(one, prediction, y, part.cells, thinned, _already(one, part, known))
+
+
+def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
+    """The components of the cases, where they were computed for all inputs of the part."""
+    u = one.uncertainty
+    if np.size(u.total) != part.masked.size:
+        return None
+    return {name: np.asarray(u[name], dtype=float).ravel()[known] for name in u}
+
+
+def _flat(part: Part) -> np.ndarray:
+    """Outcomes of all inputs of a part, (inputs, event…)."""
+    outcome = part.outcome
+    assert outcome is not None
+    own = outcome.shape[part.masked.ndim :]
+    return outcome.reshape(-1, *own)
+
+
+def _known(part: Part) -> np.ndarray:
+    """The positions of inputs with a prediction and a whole outcome."""
+    missing = np.isnan(_flat(part))
+    if part.cells is not None:
+        missing = missing & part.cells
+    missing = missing.reshape(len(missing), -1).any(axis=1)
+    return np.flatnonzero(~part.masked.ravel() & ~missing)
+
+
+def _judged(
+    one: Decomposed,
+    prediction: Prediction,
+    y: np.ndarray,
+    cells: np.ndarray | None,
+    thinned: bool,
+    parts: dict[str, np.ndarray] | None,
+) -> Judgement:
+    y = np.where(np.isnan(y), 0.0, y)  # cells that do not count
+    squares = (np.asarray(prediction.mean()) - y) ** 2
+    counted = np.ones(y.shape[1:], dtype=bool) if cells is None else cells
+    errors = squares[:, counted].mean(axis=1) if y.ndim > 1 else squares
+    pit = pit_values(prediction, y)
+    pit = (pit[:, counted] if y.ndim > 1 else pit).ravel()
+    own = one.uncertainty.score
+    if parts is None:
+        parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
+    losses = np.asarray(score(prediction, y, own, **one.options), dtype=float)
+    if losses.ndim > 1:
+        losses = losses.reshape(len(losses), -1).mean(axis=1)
+    shown = shown_parts(one.uncertainty)
+    every = {spelled(score_name(unweighted(own))): parts}
+    for other in _others(own):
+        plain = other if cells is None else weighted(other, cells.astype(float))
+        try:
+            named = components(prediction, plain, **one.options)
+        except KuqError:  # no closed form, no density: it has no place in the table
+            continue
+        every[_SHORT.get(type(other), "CRPS")] = named
+    return Judgement(
+        target=str(one.target),
+        count=len(y),
+        losses=losses,
+        errors=errors,
+        pit=pit,
+        ranking=_ranking(every, shown, errors),
+        parts=parts,
+        thinned=thinned,
+    )
+
+
+_SHORT: dict[type, str] = {
+    SquaredError: "squared error",
+    Gaussian: "Gaussian kernel",
+    LogScore: "log score",
+}
+
+
+def _others(own: Score) -> list[Score]:
+    """Scores to compare with: unbounded, of means only, bounded."""
+    kinds: list[Score] = [CRPS(), SquaredError(), Gaussian("median")]
+    return [
+        one for one in kinds if unweighted(own) != one and not (type(own) is Gaussian is type(one))
+    ]
+
+
+def _ranking(
+    every: dict[str, dict[str, np.ndarray]], shown: tuple[str, ...], errors: np.ndarray
+) -> RetentionComparison | None:
+    named = {
+        f"{part if len(shown) > 1 else 'spread'} ({name})": values
+        for name, parts in every.items()
+        for part, values in parts.items()
+        if part in shown
+        and values.ndim == 1
+        and not np.isnan(values).any()
+        and np.ptp(np.nan_to_num(values)) > 0
+    }
+    if errors.size < _FEWEST or not named:
+        return None
+    try:
+        return compare_retention(named, errors, resamples=_RESAMPLES)
+    except KuqError:  # all errors are equal
+        return None
+
+
+def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
+    """Lines for the command line."""
+    if one.target is None:
+        return
+    if judged is None:
+        yield f"judged by {one.target!r}: fewer than two predictions have an outcome"
+        yield ""
+        return
+    mean, half = judged.score
+    some = ", evenly spread" if judged.thinned else ""
+    yield f"judged by {one.target!r}, {grouped(judged.count)} outcomes{some}:"
+    yield f"  mean score {mean:.4g} ± {half:.2g}, root mean squared error {judged.rmse:.4g}"
+    yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
+        f"{100 * judged.coverage(0.9):.0f} % of the outcomes"
+    )
+    if judged.ranking is not None:
+        best = judged.ranking.best
+        low, high = judged.ranking.intervals[best]
+        chance = ", which may be chance" if high >= 1 else ""
+        yield f"  errors are ranked best by {best}:"
+        yield (
+            f"  prediction-rejection ratio {judged.ranking.curves[best].prr:.2f} "
+            f"[{low:.2f}, {high:.2f}]; 0 is an oracle, 1 random{chance}"
+        )
+    yield ""

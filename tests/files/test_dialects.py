@@ -1,0 +1,113 @@
+"""Tables as spreadsheets and other countries write them: the same numbers, or a clear refusal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kuq
+from kuq.cli import main
+from kuq.files import decompose_file
+
+pd = pytest.importorskip("pandas")
+
+DIALECTS = {
+    "semicolons": (".csv", {"sep": ";"}),
+    "semicolons and decimal commas": (".csv", {"sep": ";", "decimal": ","}),
+    "tabs in .csv": (".csv", {"sep": "\t"}),
+    "tabs": (".tsv", {"sep": "\t"}),
+    "tabs and decimal commas": (".tsv", {"sep": "\t", "decimal": ","}),
+    "bars": (".csv", {"sep": "|"}),
+    "decimal commas in quotes": (".csv", {"decimal": ","}),
+    "Windows": (".csv", {"sep": ";", "decimal": ",", "encoding": "cp1252"}),
+    "UTF-16": (".csv", {"sep": "\t", "encoding": "utf-16"}),
+    "UTF-8 with a mark": (".csv", {"sep": ";", "encoding": "utf-8-sig"}),
+}
+
+
+def table(seed):
+    rng = np.random.default_rng(seed)
+    columns = {"Straße": [f"Köln {i}" for i in range(12)]}
+    for m in range(3):
+        columns |= {f"mean_{m}": rng.normal(size=12), f"std_{m}": rng.uniform(0.5, 2, size=12)}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_gives_the_same_numbers(name, tmp_path):
+    suffix, options = DIALECTS[name]
+    frame = table(1)
+    frame.to_csv(tmp_path / f"p{suffix}", index=False, **options)
+    result = decompose_file(tmp_path / f"p{suffix}", kuq.CRPS())
+    means, stds = (frame[[f"{n}_{m}" for m in range(3)]].to_numpy().T for n in ("mean", "std"))
+    expected = kuq.decompose(kuq.Ensemble(kuq.Normal(means, stds)), kuq.CRPS())
+    np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-12)
+    assert result.labels[3] == "Köln 3"
+    form = {k: v for k, v in options.items() if k != "encoding"}
+    written = pd.read_csv(result.out, **form)
+    np.testing.assert_allclose(written["epistemic"], expected.epistemic, rtol=1e-12)
+    assert written["Straße"].tolist() == frame["Straße"].tolist()
+    decompose_file(tmp_path / f"p{suffix}", kuq.CRPS())  # its own output is known and replaced
+    said = " ".join(result.only.notes)
+    assert ("decimal commas" in said) == (options.get("decimal") == ",")
+    assert ("separated by" in said) == ("sep" in options)
+
+
+REFUSED = {
+    "thousands or decimals": ("mean_0;std_0;mean_1;std_1\n1,234;1;2;1\n", ["'1,234'", "thousands"]),
+    "both marks": (
+        "mean_0;std_0;mean_1;std_1\n0,5;1;2;1\n0,5;1;2.5;1\n", ["'2.5'", "'mean_1'", "line 3"]
+    ),
+    "separators and decimals": (
+        "mean_0;std_0;mean_1;std_1\n1.234,5;1;2;1\n", ["'1.234,5'", "'mean_0'", "line 2"]
+    ),
+    "two separators": ("a;mean_0,mean_1;b,c\n1;2,3;4,5\n", ["';'", "','"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_may_be_read_in_two_ways_is_refused(name, tmp_path, monkeypatch, capsys):
+    text, words = REFUSED[name]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text(text)
+    assert main(["decompose", "p.csv"]) == 2
+    said = capsys.readouterr().err
+    for word in words:
+        assert word in said
+    assert [p.name for p in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_one_number_tells_that_commas_are_decimal(tmp_path):
+    """1,234 alone may be a thousand; beside 0,5 it is not."""
+    (tmp_path / "p.csv").write_text("mean_0;std_0;mean_1;std_1\n1,234;1;2;0,5\n")
+    result = decompose_file(tmp_path / "p.csv", kuq.SquaredError())
+    np.testing.assert_allclose(result.uncertainty.epistemic, [(2 - 1.234) ** 2], rtol=1e-12)
+
+
+def test_names_with_other_marks_do_not_confuse(tmp_path):
+    (tmp_path / "p.csv").write_text('"x; y",mean_0,std_0,mean_1,std_1\n"a; b",0,1,2,1\n')
+    result = decompose_file(tmp_path / "p.csv", kuq.SquaredError())
+    assert result.labels == ("a; b",)
+    np.testing.assert_allclose(result.uncertainty.epistemic, [4.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+def test_a_first_line_that_tells_the_separator(mark, tmp_path):
+    rows = [["x", "mean_0", "std_0", "mean_1", "std_1"], ["a", "0", "1", "2", "1"]]
+    text = "".join(mark.join(row) + "\r\n" for row in rows)
+    (tmp_path / "p.csv").write_text(f"sep={mark}\r\n{text}", newline="")
+    result = decompose_file(tmp_path / "p.csv", kuq.SquaredError())
+    np.testing.assert_allclose(result.uncertainty.epistemic, [4.0], rtol=1e-12)
+    (tmp_path / "q.csv").write_text(f"sep={mark}\n{text.replace('2', 'two')}")
+    with pytest.raises(kuq.ParameterError, match="line 3"):
+        decompose_file(tmp_path / "q.csv", kuq.SquaredError())
+
+
+def test_the_index_of_pandas_has_no_name(tmp_path):
+    table(2).to_csv(tmp_path / "p.csv")
+    result = decompose_file(tmp_path / "p.csv", kuq.CRPS())
+    assert result.only.notes == ("not used, but kept in the output: 'Straße'",)
+    table(2).drop(columns="Straße").to_csv(tmp_path / "q.csv")
+    result = decompose_file(tmp_path / "q.csv", kuq.CRPS())
+    assert result.dims == ("row",)
+    assert result.only.notes == ()
