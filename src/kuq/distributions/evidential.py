@@ -6,6 +6,7 @@ from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
 from kuq.distributions.base import Parametric, checked_event_ndim, event_to_atom
+from kuq.distributions.marginals import Components
 from kuq.distributions.student_t import StudentT
 
 
@@ -44,6 +45,15 @@ class NormalInverseGamma(Parametric):
 
     def variance(self) -> Array:
         return self.predictive().variance()
+
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        return self.predictive().sample(draws, seed)
+
+    def log_density(self, x: Array) -> Array:
+        return self.predictive().log_density(x)
+
+    def components(self) -> tuple[Components, ...]:
+        return self.predictive().components()
 
     def second_order_parameters(self, marginal: bool) -> tuple[Array, Array, Array]:
         """nu, alpha, beta with axes (batch…, d), or (batch…, event…, 1) if marginal."""

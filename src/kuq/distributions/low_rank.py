@@ -80,9 +80,11 @@ class LowRankNormal(Distribution):
         )
 
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         return low_rank_log_density(x, self.loc, self.factor, self.diag)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.loc)
         rank = self.factor.shape[-1]
         noise = self._variates(draws, rng)

@@ -93,10 +93,12 @@ class NormalMixture(Distribution):
         return Law(Products(atom(self.loc), atom(self.scale), atom(self.weights)))
 
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         values = mixture_log_density(x, self.weights, self.loc, self.scale)
         return of_coordinates(values, self.event_ndim)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.loc)
         shape = (*self.batch_shape, draws, *self.event_shape)
         uniform = from_numpy(rng.random(shape), self.loc)

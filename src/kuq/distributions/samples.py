@@ -153,7 +153,8 @@ class Samples(Distribution):
             value, weights = _omit_nan(value, weights)
         return Law(Points(value), weights, drawn=True, method=self._method)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.values)
         law = self.law(marginal=False, rtol=0.0)
         uniform = from_numpy(rng.random((*self.batch_shape, draws)), self.values)
