@@ -16,7 +16,7 @@ LEVELS = [1e-300, 1e-12, 0.001, 0.05, 0.5, 0.7, 0.95, 1 - 1e-9]
 
 
 def scalar_laws(law, index):
-    """[(weight, df or None, loc, scale)] of one coordinate; df is inf for normals, scale 0 a point."""
+    """[(weight, df, loc, scale)] of one coordinate; df inf is a normal, scale 0 a point."""
     if isinstance(law, kuq.Ensemble):
         members = zip(law.member_weights(), law.member_list(), strict=True)
         return [(w * v, *rest) for w, m in members for v, *rest in scalar_laws(m, index)]
@@ -355,7 +355,8 @@ def test_every_library_gives_the_same_numbers(name, kind):
             "sample": (law.sample(4, seed=1), plain.sample(4, seed=1)),
         }
         for found, expected in results.values():
-            assert library.owns(found) and library.dtype_name(found) == "float64"
+            assert library.owns(found)
+            assert library.dtype_name(found) == "float64"
             np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-12, atol=1e-13)
         narrow = {k: library.array(v, "float32") for k, v in case.parameters.items()}
         found = case.make(**narrow).quantile(q)
@@ -377,7 +378,8 @@ def test_densities_have_gradients_and_quantiles_have_none():
     with opened("torch") as library:
         loc = library.array([0.0, 1.0]).requires_grad_()
         law = kuq.Ensemble(kuq.Normal(loc[:, None], 1.0))
-        assert not law.quantile(0.3).requires_grad and not law.cdf([0.3]).requires_grad
+        assert not law.quantile(0.3).requires_grad
+        assert not law.cdf([0.3]).requires_grad
         law.log_density([0.3]).sum().backward()
         assert np.all(to_numpy(loc.grad) != 0)
 
@@ -386,11 +388,11 @@ def test_densities_have_gradients_and_quantiles_have_none():
     ("call", "message"),
     [
         (lambda p: p.quantile(1.2), r"q must be between 0 and 1, got 1\.2"),
-        (lambda p: p.quantile([0.5, math.nan]), r"q must be between 0 and 1, got nan at index \(1,\)"),
+        (lambda p: p.quantile([0.5, math.nan]), r"got nan at index \(1,\)"),
         (lambda p: p.interval(90), "coverage must be between 0 and 1, got 90; percentages"),
-        (lambda p: p.cdf(np.zeros(4)), r"batch \+ event = \(3,\), with any axes before, got \(4,\)"),
+        (lambda p: p.cdf(np.zeros(4)), r"any axes before, got \(4,\)"),
         (lambda p: p.log_density(np.zeros((3, 1))), r"batch \+ event = \(3,\)"),
-        (lambda p: kuq.Samples([1.0, 2.0]).log_density(1.0), "Samples has none; use a kernel score"),
+        (lambda p: kuq.Samples([1.0, 2.0]).log_density(1.0), "none; use a kernel score"),
         (lambda p: kuq.Ensemble([kuq.Samples([1.0, 2.0])]).log_density(1.0), "Samples has none"),
     ],
 )  # fmt: skip
@@ -407,7 +409,8 @@ def test_shapes():
     assert law.sample(11, seed=0).shape == (5, 11, 2, 3)
     assert law.log_density(np.zeros((9, 5, 2, 3))).shape == (9, 5)
     empty = kuq.Ensemble(kuq.Normal(np.zeros((4, 0)), 1.0))
-    assert empty.quantile([0.1, 0.2]).shape == (2, 0) and empty.cdf(np.zeros((3, 0))).shape == (3, 0)
+    assert empty.quantile([0.1, 0.2]).shape == (2, 0)
+    assert empty.cdf(np.zeros((3, 0))).shape == (3, 0)
 
 
 def test_many_quantiles_take_few_looks():

@@ -136,7 +136,7 @@ class Prediction(ABC):
         return (*self.batch_shape, *self.event_shape)
 
     def _outcomes(self, y: Any) -> Array:
-        """Outcomes in the library of the law: (…, batch…, event…), or only the last of these axes."""
+        """Outcomes (…, batch…, event…), or only the last of these axes, in the law's library."""
         shape, own = shape_of(y), self._shape
         common = min(len(shape), len(own))
         if shape[len(shape) - common :] != own[len(own) - common :]:
