@@ -52,6 +52,7 @@ __version__ = "0.1.0"
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
 _PARTS = (
     "bench",
+    "calibration",
     "datasets",
     "files",
     "nn",

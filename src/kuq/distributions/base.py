@@ -23,7 +23,7 @@ from kuq._array import (
     shape_of,
     to_jax,
 )
-from kuq._numbers import shown, whole_number
+from kuq._numbers import as_real_number, shown, whole_number
 from kuq.distributions.laws import Law
 from kuq.distributions.marginals import Components, chance, quantiles
 from kuq.errors import ParameterError, ShapeError
@@ -79,17 +79,30 @@ class Prediction(ABC):
         """The standard deviation of every coordinate, of shape batch + event; inf if none."""
         return self._result(safe_sqrt(self.variance()))
 
-    def cdf(self, y: Any) -> Array:
+    @abstractmethod
+    def rescaled(self, aleatoric: float, epistemic: float = 1.0) -> Self:
+        """The same prediction with its noise and its disagreement multiplied by factors > 0.
+
+        Outcomes of a member are stretched about its mean by ``aleatoric``, means of members about
+        their common mean by ``epistemic``, which changes nothing for a single law.
+        """
+
+    def cdf(self, y: Any, strict: bool = False) -> Array:
         """P(X ≤ y) for every coordinate, at outcomes y (…, batch…, event…) with any axes before.
 
-        As ``quantile``, it is computed in 64 bits by NumPy, to rounding; the result has the
-        library, dtype and device of the prediction, and no gradient.
+        ``strict`` gives P(X < y), which differs at points and draws. As ``quantile``, it is
+        computed in 64 bits by NumPy, to rounding; the result has the library, dtype and device of
+        the prediction, and no gradient.
 
         >>> import kuq
         >>> kuq.Samples([[1.0, 2.0, 3.0, 4.0]]).cdf([2.0])
         array([0.5])
         """
-        return self._chance(y, strict=False)
+        y = self._outcomes(y)
+        shape = np.broadcast_shapes(y.shape, self._shape)
+        rows = np.broadcast_to(as_numpy(y, "a distribution function"), shape)
+        rows = rows.reshape(math.prod(shape[: len(shape) - len(self._shape)]), -1)
+        return self._result(from_numpy(chance(self.components(), rows, strict), y), shape)
 
     def quantile(self, q: Any) -> Array:
         """The smallest x with P(X ≤ x) ≥ q for every coordinate, for levels q in [0, 1].
@@ -100,7 +113,7 @@ class Prediction(ABC):
 
         >>> import kuq
         >>> kuq.Ensemble(kuq.Normal([[-1.0], [1.0]], 1.0)).quantile([0.05, 0.5]).round(3)
-        array([[-2.282],
+        array([[-2.284],
                [ 0.   ]])
         """
         below = self._levels(q, "q")
@@ -118,14 +131,6 @@ class Prediction(ABC):
         """
         outside = (1 - self._levels(coverage, "coverage")) / 2
         return self._quantiles(outside, 1 - outside), self._quantiles(1 - outside, outside)
-
-    def _chance(self, y: Any, strict: bool) -> Array:
-        """P(X ≤ y), or P(X < y) where ``strict``."""
-        y = self._outcomes(y)
-        shape = np.broadcast_shapes(y.shape, self._shape)
-        rows = np.broadcast_to(as_numpy(y, "a distribution function"), shape)
-        rows = rows.reshape(math.prod(shape[: len(shape) - len(self._shape)]), -1)
-        return self._result(from_numpy(chance(self.components(), rows, strict), y), shape)
 
     def _quantiles(self, below: np.ndarray, above: np.ndarray) -> Array:
         values = quantiles(self.components(), below.ravel(), above.ravel())
@@ -223,6 +228,39 @@ class Parametric(Prediction):
 class Distribution(Parametric):
     """A first-order law: what one model predicts."""
 
+    #: The arrays that hold widths, with the power of the target's unit in which they stand; the
+    #: first parameter is then the location. None for laws that cannot be stretched.
+    widths: ClassVar[dict[str, int] | None] = None
+
+    def rescaled(self, aleatoric: float, epistemic: float = 1.0) -> Self:
+        check_factors(aleatoric, epistemic)
+        mean = self.mean()
+        return self.stretched(mean, mean, aleatoric)
+
+    def stretched(self, before: Array, after: Array, factor: float) -> Self:
+        """The law of after + factor·(X − before); ``before`` and ``after`` are batch + event."""
+        if self.widths is None:
+            name = type(self).__name__
+            raise ParameterError(
+                f"{name} cannot be stretched: it does not say which of its parameters are widths; "
+                f'give the class widths = {{"scale": 1}} (with its location first in parameters), '
+                "or pass another law, such as Samples of its draws"
+            )
+        part = copy.copy(self)
+        location = self.parameters[0]
+        moved = self._beside(after) + factor * (getattr(self, location) - self._beside(before))
+        setattr(part, location, moved)
+        for name, power in self.widths.items():
+            setattr(part, name, getattr(self, name) * factor**power)
+        return part
+
+    def _beside(self, x: Array) -> Array:
+        """(batch…, event…) with axes of size one where the first parameter has axes of its own."""
+        xp = namespace(x)
+        lead, own = len(self.batch_shape), (1,) * self.axes_before_event
+        shape = (*x.shape[:lead], *own, *x.shape[lead:], *(1,) * self.axes_after_event)
+        return xp.reshape(x, shape)
+
     @abstractmethod
     def law(self, marginal: bool, rtol: float) -> Law:
         """The canonical form with lead axes batch, or batch + event where ``marginal``."""
@@ -292,6 +330,13 @@ class Distribution(Parametric):
     def _before_event(self, x: Array) -> Array:
         """Insert a draw axis before the event axes."""
         return namespace(x).expand_dims(x, axis=x.ndim - self.event_ndim)
+
+
+def check_factors(aleatoric: float, epistemic: float) -> None:
+    for name, factor in (("aleatoric", aleatoric), ("epistemic", epistemic)):
+        number = as_real_number(factor)
+        if number is None or not 0 < number < math.inf:
+            raise ParameterError(f"the {name} factor must be a number > 0, got {factor!r}")
 
 
 def checked_event_ndim(shape: tuple[int, ...], event_ndim: int, name: str) -> int:

@@ -25,7 +25,7 @@ from kuq._array import (
     require_finite,
     safe_sqrt,
 )
-from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.base import Distribution, Prediction, check_factors
 from kuq.distributions.laws import Law, Stack
 from kuq.distributions.log_densities import log_sum, lowest
 from kuq.distributions.marginals import Components
@@ -203,6 +203,19 @@ class Ensemble(Prediction):
         gap = means - members._average(means)
         gap = gap - members._average(gap)  # what the first pass rounded off
         return members._average(members._stack_members("variance") + gap * gap)
+
+    def rescaled(self, aleatoric: float, epistemic: float = 1.0) -> Ensemble:
+        check_factors(aleatoric, epistemic)
+        before, centre = self.member_means(), self.mean()
+        after = centre + epistemic * (before - centre)
+        if isinstance(self.members, Distribution):
+            members: Any = self.members.stretched(before, after, aleatoric)
+        else:
+            members = [
+                member.stretched(before[m, ...], after[m, ...], aleatoric)
+                for m, member in enumerate(self.members)
+            ]
+        return Ensemble(members, self.weights)
 
     def sample(self, draws: int, seed: Any = None) -> Array:
         rng = np.random.default_rng(seed)

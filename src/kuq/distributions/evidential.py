@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
-from kuq.distributions.base import Parametric, checked_event_ndim, event_to_atom
+from kuq.distributions.base import Parametric, check_factors, checked_event_ndim, event_to_atom
 from kuq.distributions.marginals import Components
 from kuq.distributions.student_t import StudentT
 
@@ -45,6 +45,14 @@ class NormalInverseGamma(Parametric):
 
     def variance(self) -> Array:
         return self.predictive().variance()
+
+    def rescaled(self, aleatoric: float, epistemic: float = 1.0) -> NormalInverseGamma:
+        check_factors(aleatoric, epistemic)
+        # σ is multiplied by one factor, and σ/√nu, the spread of μ, by the other.
+        nu = self.nu * (aleatoric / epistemic) ** 2
+        return NormalInverseGamma(
+            self.loc, nu, self.alpha, self.beta * aleatoric**2, self.event_ndim
+        )
 
     def sample(self, draws: int, seed: Any = None) -> Array:
         return self.predictive().sample(draws, seed)

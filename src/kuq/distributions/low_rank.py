@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class LowRankNormal(Distribution):
     event_ndim = 1
 
     parameters = ("loc", "factor", "diag")
+    widths: ClassVar = {"factor": 1, "diag": 2}
 
     def __init__(self, loc: Any, factor: Any, diag: Any) -> None:
         arrays, self.dtype = adopt(loc=loc, factor=factor, diag=diag)

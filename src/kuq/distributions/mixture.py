@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class NormalMixture(Distribution):
     """
 
     parameters = ("loc", "scale", "weights")
+    widths: ClassVar = {"scale": 1}
     axes_after_event = 1
 
     def __init__(self, weights: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:

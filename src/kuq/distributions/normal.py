@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Normal(Distribution):
     """
 
     parameters = ("loc", "scale")
+    widths: ClassVar = {"scale": 1}
 
     def __init__(self, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, scale=scale)
@@ -69,6 +70,7 @@ class Point(Distribution):
     """
 
     parameters = ("value",)
+    widths: ClassVar = {}
 
     def __init__(self, value: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(value=value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Samples(Distribution):
     """
 
     parameters = ("values", "weights")
+    widths: ClassVar = {}
     without_density = (
         "use a kernel score such as CRPS(), or fit a Normal or NormalMixture to the draws"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class StudentT(Distribution):
     """
 
     parameters = ("loc", "df", "scale")
+    widths: ClassVar = {"scale": 1}
 
     def __init__(self, df: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(df=df, loc=loc, scale=scale)
