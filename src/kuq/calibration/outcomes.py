@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from kuq.distributions.base import Prediction
+from kuq.distributions.marginals import chance
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.protocols.vectors import Vector, as_numpy
 
@@ -35,7 +36,8 @@ def observed(prediction: Prediction, y: Any) -> Vector:
 
 def chances(prediction: Prediction, y: Vector) -> tuple[Vector, Vector]:
     """P(X < y) and P(X ≤ y) at outcomes of the shape of the prediction."""
-    below, upto = (as_numpy(prediction.cdf(y, strict=s), "the prediction") for s in (True, False))
+    rows, components = y.reshape(1, -1), prediction.components()
+    below, upto = (chance(components, rows, strict).reshape(y.shape) for strict in (True, False))
     missing = int(np.sum(np.isnan(upto)))
     if missing:
         raise ParameterError(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kuq.calibration.outcomes import observed
-from kuq.distributions.base import Prediction
+from kuq.distributions.base import Distribution, Prediction
 from kuq.errors import InsufficientDataError, ParameterError
 from kuq.protocols.vectors import Vector, as_numpy, fraction
 
@@ -73,7 +73,8 @@ def recalibrate(prediction: Prediction, y: Any, coverage: float = 0.9) -> Recali
         )
     centre = as_numpy(prediction.mean(), "the prediction")
     gap = outcomes - centre
-    fits = [_fit(prediction.rescaled(1.0, ratio), centre, gap, coverage) for ratio in _RATIOS]
+    ratios = (1.0,) if isinstance(prediction, Distribution) else _RATIOS
+    fits = [_fit(prediction.rescaled(1.0, ratio), centre, gap, coverage) for ratio in ratios]
     best = min(score for score, _ in fits)
     if not math.isfinite(best):
         raise ParameterError(
@@ -82,9 +83,9 @@ def recalibrate(prediction: Prediction, y: Any, coverage: float = 0.9) -> Recali
         )
     # Where one part is missing all ratios are as good, up to rounding.
     good = [k for k, (score, _) in enumerate(fits) if score <= best * (1 + 1e-9)]
-    chosen = min(good, key=lambda k: abs(math.log(_RATIOS[k])))
+    chosen = min(good, key=lambda k: abs(math.log(ratios[k])))
     size = fits[chosen][1]
-    return Recalibration(size, size * _RATIOS[chosen], coverage, int(outcomes.size))
+    return Recalibration(size, size * ratios[chosen], coverage, int(outcomes.size))
 
 
 def _fit(

@@ -470,7 +470,9 @@ def _in_balance(problem: _Problem) -> _Look:
     log_tails, log_densities = law.logarithms(-np.abs(z))
 
     def total(logs: Values, chosen: NDArray[np.bool_]) -> Values:
-        return np.asarray(np.logaddexp.reduce(np.where(chosen, logs, -math.inf), axis=0))
+        logs = np.where(chosen, logs, -math.inf)
+        top = np.maximum(np.max(logs, axis=0), -_LARGEST)
+        return np.asarray(top + np.log(np.sum(np.exp(logs - top), axis=0)))
 
     left = np.logaddexp(total(log_tails, ~below), np.log(np.maximum(surplus, 0.0)))
     right = np.logaddexp(total(log_tails, below), np.log(np.maximum(-surplus, 0.0)))
