@@ -9,10 +9,7 @@ clear-uq, which see the same predictions; the table goes into ``docs/howto/calib
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -62,3 +59,83 @@ def predictions(name: str, split: int, folder: Path, data_dir: str | None) -> Pa
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(path, **arrays)
     return path
+
+
+def rows_of(path: Path, part: str) -> tuple[kuq.Ensemble, np.ndarray]:
+    with np.load(path) as file:
+        law = kuq.Normal(file[f"{part}_loc"], file[f"{part}_scale"])
+        return kuq.Ensemble(law), file[f"{part}_y"]
+
+
+def judged(low: np.ndarray, high: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Coverage in percent, and the mean width."""
+    return 100 * float(np.mean((low <= y) & (y <= high))), float(np.mean(high - low))
+
+
+def own_results(path: Path) -> dict[str, tuple[float, float]]:
+    held_out, y = rows_of(path, "held_out")
+    test, outcome = rows_of(path, "test")
+    fitted = kuq.calibration.recalibrate(held_out, y, COVERAGE)
+    laws = {"as predicted": test, "kuq": fitted.apply(test)}
+    return {name: judged(*law.interval(COVERAGE), outcome) for name, law in laws.items()}
+
+
+def peer_results(folder: Path, python: str) -> dict[str, dict[str, tuple[float, float]]]:
+    out = folder.with_name(f"{folder.name}-peers.npz")
+    subprocess.run([python, str(PEERS), str(folder), str(out), str(COVERAGE)], check=True)
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    with np.load(out) as file:
+        for key, bounds in file.items():
+            case, name = key.split("/")
+            _, y = rows_of(folder / f"{case}.npz", "test")
+            found.setdefault(case, {})[name] = judged(bounds[:, 0], bounds[:, 1], y)
+    return found
+
+
+def table(results: dict[str, dict[str, list[tuple[float, float]]]], rows: dict[str, int]) -> str:
+    """Means over splits: coverage in percent and width."""
+    methods = list(next(iter(results.values())))
+    lines = [
+        "| table | test rows | " + " | ".join(methods) + " |",
+        "|---|---|" + "---|" * len(methods),
+    ]
+    for name, found in results.items():
+        cells = []
+        for method in methods:
+            coverage, width = np.mean(found[method], axis=0)
+            cells.append(f"{coverage:.1f} % · {width:.3g}")
+        lines.append(f"| {name} | {rows[name]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--folder", type=Path, default=Path("build/calibration"))
+    parser.add_argument("--data-dir", default=None, help="a folder with the tables")
+    parser.add_argument("--peers", default=None, help="an interpreter with MAPIE and clear-uq")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE}")
+    options = parser.parse_args()
+    results: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    rows: dict[str, int] = {}
+    for name in TABLES:
+        found = results.setdefault(name, {})
+        for split in range(options.splits):
+            path = predictions(name, split, options.folder, options.data_dir)
+            rows[name] = len(rows_of(path, "test")[1])
+            for method, numbers in own_results(path).items():
+                found.setdefault(method, []).append(numbers)
+    if options.peers:
+        for case, peers in peer_results(options.folder, options.peers).items():
+            for method, numbers in peers.items():
+                results[case.rpartition("-")[0]].setdefault(method, []).append(numbers)
+    text = table(results, rows)
+    print(text)
+    if options.write:
+        page = PAGE.read_text()
+        before, rest = page.split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()
