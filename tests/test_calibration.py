@@ -216,15 +216,15 @@ KINDS = [*SPREAD, "single", "points", "evidential"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("factors", [(0.3, 0.5), (3.0, 2.0), (0.4, 3.0)])
 def test_recalibration_gives_the_wanted_coverage_on_new_rows(kind, factors):
-    held_out, new = Simulation(1, 1500, *factors), Simulation(2, 3000, *factors)
+    held_out, new = Simulation(1, 1000, *factors), Simulation(2, 2000, *factors)
     prediction = getattr(held_out, kind)()
     fitted = calibration.recalibrate(prediction, held_out.outcomes(prediction), coverage=0.85)
     target = getattr(new, kind)()
     y = new.outcomes(target)
     result = fitted.apply(target)
     low, high = result.interval(0.85)
-    # The share of 1500 and that of 3000 rows: 1.1 percent; four of that.
-    assert abs(np.mean((y >= low) & (y <= high)) - 0.85) < 0.045
+    # The share of 1000 and that of 2000 rows: 1.4 percent; four of that.
+    assert abs(np.mean((y >= low) & (y <= high)) - 0.85) < 0.055
     assert type(result) is type(target)
     before = calibration.coverage_curve(target, y, [0.85]).observed[0]
     assert abs(before - 0.85) > 0.02 or kind == "points"  # which were right by chance

@@ -18,7 +18,7 @@ from scipy import special
 
 from kuq._array import Array, as_numpy, widen
 from kuq._special import half_step
-from kuq.distributions.atoms import Points
+from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.laws import Law, to_scalar_atoms
 
 Values: TypeAlias = NDArray[np.float64]
@@ -55,6 +55,7 @@ class Components:
         weights = law.full_weights()
         if isinstance(law.atoms, Points):
             return Components(_columns(weights), _columns(law.atoms.value[..., 0]))
+        assert isinstance(law.atoms, Normals)
         loc, scale = law.atoms.loc[..., 0], law.atoms.scale[..., 0]
         return Components(_columns(weights), _columns(loc), _columns(scale))
 
