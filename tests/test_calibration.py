@@ -29,6 +29,8 @@ def test_pit_of_outcomes_from_the_prediction_itself_is_uniform(case):
     histogram = calibration.pit_histogram(law, outcomes(law, 2), seed=3)
     np.testing.assert_array_equal(histogram.counts, np.histogram(values, bins=10, range=(0, 1))[0])
     assert histogram.expected == 60.0
+    assert (histogram.low, histogram.high) == stats.binom(600, 0.1).interval(0.95)
+    np.testing.assert_allclose(histogram.p_value, stats.chisquare(histogram.counts).pvalue)
     assert histogram.p_value > 1e-3
 
 

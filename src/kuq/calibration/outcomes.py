@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from kuq.distributions.base import Prediction
 from kuq.distributions.marginals import chance
@@ -48,7 +48,7 @@ def chances(prediction: Prediction, y: Vector) -> tuple[Vector, Vector]:
 
 def share_interval(hits: Any, count: int, confidence: float) -> tuple[Vector, Vector]:
     """Wilson's interval for probabilities, from hits among independent cases."""
-    z2 = float(stats.norm.ppf((1 + confidence) / 2)) ** 2
+    z2 = float(special.ndtri((1 + confidence) / 2)) ** 2
     share = np.asarray(hits, dtype=np.float64) / count
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = np.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from kuq._numbers import whole_number
 from kuq.calibration.outcomes import chances, observed
@@ -70,14 +70,16 @@ def pit_histogram(
     confidence = fraction(confidence, "confidence")
     values = pit(prediction, y, seed=seed).ravel()
     counts, edges = np.histogram(values, bins=bins, range=(0.0, 1.0))
-    chance = stats.binom(values.size, 1 / bins)
-    low, high = chance.interval(confidence)
+    expected = values.size / bins
+    by_chance = special.bdtr(np.arange(values.size + 1.0), values.size, 1 / bins)
+    low, high = np.searchsorted(by_chance, [(1 - confidence) / 2, (1 + confidence) / 2])
+    chi_squared = float(np.sum((counts - expected) ** 2)) / expected
     return PitHistogram(
         edges=edges,
         counts=counts.astype(np.float64),
-        expected=values.size / bins,
+        expected=expected,
         low=float(low),
         high=float(high),
-        p_value=float(stats.chisquare(counts).pvalue),
+        p_value=float(special.chdtrc(bins - 1, chi_squared)),
         confidence=confidence,
     )
