@@ -24,6 +24,7 @@ LAYERS = (
     {"nn", "plot", "sklearn"},
     {"datasets"},
     {"protocols"},
+    {"calibration"},
     {"xarray"},
     {"files"},
     {"bench", "reports"},

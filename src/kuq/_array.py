@@ -229,6 +229,15 @@ def widen(array: Array) -> Array:
     return xp.astype(array, xp.float64)
 
 
+def as_numpy(array: Array, what: str) -> np.ndarray:
+    """The values as float64 in NumPy, without gradients; ``what`` needs them."""
+    array = readable(array, what)
+    if not isinstance(array, np.ndarray):
+        array = detach(array)
+        array = array.cpu() if hasattr(array, "cpu") else array
+    return np.asarray(array, dtype=np.float64)
+
+
 def identity(size: int, like: Array) -> Array:
     return from_numpy(np.eye(size), like)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -14,6 +15,7 @@ from kuq._array import (
     Array,
     adopt,
     any_true,
+    as_numpy,
     constants,
     follows,
     index_array,
@@ -24,8 +26,10 @@ from kuq._array import (
     require_finite,
     safe_sqrt,
 )
-from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.base import Distribution, Prediction, check_factors
 from kuq.distributions.laws import Law, Stack
+from kuq.distributions.log_densities import log_sum, lowest
+from kuq.distributions.marginals import Components
 from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.distributions.strays import heaviest, strays
 from kuq.errors import ParameterError, ShapeError
@@ -222,6 +226,61 @@ class Ensemble(Prediction):
         gap = means - members._average(means)
         gap = gap - members._average(gap)  # what the first pass rounded off
         return members._average(members._stack_members("variance") + gap * gap)
+
+    def rescaled(self, aleatoric: float, epistemic: float = 1.0) -> Ensemble:
+        check_factors(aleatoric, epistemic)
+        before, centre = self.member_means(), self.mean()
+        after = centre + epistemic * (before - centre)
+        if isinstance(self.members, Distribution):
+            members: Any = self.members.stretched(before, after, aleatoric)
+        else:
+            members = [
+                member.stretched(before[m, ...], after[m, ...], aleatoric)
+                for m, member in enumerate(self.members)
+            ]
+        return Ensemble(members, self.weights)
+
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
+        that_count = self.counting()
+        xp = namespace(self.reference)
+        weights = as_numpy(that_count.member_weights(), "sampling from an Ensemble")
+        lead = (*self.batch_shape, draws)
+        chosen = rng.choice(weights.size, p=weights / weights.sum(), size=lead)
+        chosen = np.reshape(chosen, lead + (1,) * len(self.event_shape))
+        members = enumerate(that_count.member_list())
+        values = next(members)[1].sample(draws, rng)
+        for position, member in members:
+            mine = index_array(chosen, values) == position
+            values = xp.where(mine, member.sample(draws, rng), values)
+        return values
+
+    def log_density(self, x: Array) -> Array:
+        """log p̄(x) of the mixture, (…, batch…), of whole outcomes x (…, batch…, event…)."""
+        x = self._outcomes(x)
+        xp = namespace(x)
+        that_count = self.counting()
+        values = xp.stack([member.log_density(x) for member in that_count.member_list()])
+        weights = that_count.member_weights()
+        counts = xp.reshape(weights > 0, (-1,) + (1,) * (values.ndim - 1))
+        hit = xp.any((values == math.inf) & counts, axis=0)
+        none = xp.all((values == -math.inf) | ~counts, axis=0)
+        safe = xp.where(xp.isinf(values), xp.full_like(values, lowest(values)), values)
+        mixed = log_sum(weights, moved_axis(safe, 0, -1))
+        mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
+        return xp.where(hit, xp.full_like(mixed, math.inf), mixed)
+
+    def components(self) -> tuple[Components, ...]:
+        that_count = self.counting()
+        weights = as_numpy(that_count.member_weights(), "a distribution function or quantile")
+        members = that_count.members
+        if isinstance(members, Distribution):
+            return tuple(part.of_members(weights) for part in members.components())
+        return tuple(
+            part.weighted(weight)
+            for member, weight in zip(members, weights, strict=True)
+            for part in member.components()
+        )
 
     def _stack_members(self, moment: str) -> Array:
         if isinstance(self.members, Distribution):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
-from kuq.distributions.base import Parametric, checked_event_ndim
+from kuq.distributions.base import Parametric, check_factors, checked_event_ndim
 from kuq.distributions.laws import event_to_atom
+from kuq.distributions.marginals import Components
 from kuq.distributions.student_t import StudentT
 
 
@@ -46,6 +47,23 @@ class NormalInverseGamma(Parametric):
 
     def variance(self) -> Array:
         return self.predictive().variance()
+
+    def rescaled(self, aleatoric: float, epistemic: float = 1.0) -> NormalInverseGamma:
+        check_factors(aleatoric, epistemic)
+        # σ is multiplied by one factor, and σ/√nu, the spread of μ, by the other.
+        nu = self.nu * (aleatoric / epistemic) ** 2
+        return NormalInverseGamma(
+            self.loc, nu, self.alpha, self.beta * aleatoric**2, self.event_ndim
+        )
+
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        return self.predictive().sample(draws, seed)
+
+    def log_density(self, x: Array) -> Array:
+        return self.predictive().log_density(x)
+
+    def components(self) -> tuple[Components, ...]:
+        return self.predictive().components()
 
     def second_order_parameters(self, marginal: bool) -> tuple[Array, Array, Array]:
         """nu, alpha, beta with axes (batch…, d), or (batch…, event…, 1) if marginal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class LowRankNormal(Distribution):
     event_ndim = 1
 
     parameters = ("loc", "factor", "diag")
+    widths: ClassVar = {"factor": 1, "diag": 2}
 
     def __init__(self, loc: Any, factor: Any, diag: Any) -> None:
         arrays, self.dtype = adopt(loc=loc, factor=factor, diag=diag)
@@ -80,9 +81,11 @@ class LowRankNormal(Distribution):
         )
 
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         return low_rank_log_density(x, self.loc, self.factor, self.diag)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.loc)
         rank = self.factor.shape[-1]
         noise = self._variates(draws, rng)

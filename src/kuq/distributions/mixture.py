@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class NormalMixture(Distribution):
     """
 
     parameters = ("loc", "scale", "weights")
+    widths: ClassVar = {"scale": 1}
     axes_after_event = 1
 
     def __init__(self, weights: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
@@ -93,10 +94,12 @@ class NormalMixture(Distribution):
         return Law(Products(atom(self.loc), atom(self.scale), atom(self.weights)))
 
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         values = mixture_log_density(x, self.weights, self.loc, self.scale)
         return of_coordinates(values, self.event_ndim)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.loc)
         shape = (*self.batch_shape, draws, *self.event_shape)
         uniform = from_numpy(rng.random(shape), self.loc)

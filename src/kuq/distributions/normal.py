@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Normal(Distribution):
     """
 
     parameters = ("loc", "scale")
+    widths: ClassVar = {"scale": 1}
 
     def __init__(self, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(loc=loc, scale=scale)
@@ -48,11 +49,13 @@ class Normal(Distribution):
         return Law(Normals(atom(self.loc), atom(self.scale)))
 
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         one = namespace(self.loc).ones_like(self.loc)[..., None]
         values = mixture_log_density(x, one, self.loc[..., None], self.scale[..., None])
         return of_coordinates(values, self.event_ndim)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         noise = self._variates(draws, rng)
         return self._before_event(self.loc) + self._before_event(self.scale) * noise
 
@@ -67,6 +70,7 @@ class Point(Distribution):
     """
 
     parameters = ("value",)
+    widths: ClassVar = {}
 
     def __init__(self, value: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(value=value)
@@ -84,8 +88,9 @@ class Point(Distribution):
         return Law(Points(event_to_atom(self.value, self.event_ndim, marginal)))
 
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         return of_coordinates(point_log_density(x, self.value), self.event_ndim)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
         shape = (*self.batch_shape, draws, *self.event_shape)
         return namespace(self.value).broadcast_to(self._before_event(self.value), shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Samples(Distribution):
     """
 
     parameters = ("values", "weights")
+    widths: ClassVar = {}
     without_density = (
         "use a kernel score such as CRPS(), or fit a Normal or NormalMixture to the draws"
     )
@@ -153,7 +154,8 @@ class Samples(Distribution):
             value, weights = _omit_nan(value, weights)
         return Law(Points(value), weights, drawn=True, method=self._method)
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.values)
         law = self.law(marginal=False, rtol=0.0)
         uniform = from_numpy(rng.random((*self.batch_shape, draws)), self.values)

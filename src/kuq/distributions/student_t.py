@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from kuq.distributions.base import Distribution, checked_event_ndim
 from kuq.distributions.gamma_grid import TRACED_DF, node_count, scale_mixture
 from kuq.distributions.laws import Law, event_to_atom
 from kuq.distributions.log_densities import of_coordinates, student_log_density
+from kuq.distributions.marginals import Components
 
 
 @final
@@ -44,6 +45,7 @@ class StudentT(Distribution):
 
     expansion = 1024
     parameters = ("loc", "df", "scale")
+    widths: ClassVar = {"scale": 1}
 
     def __init__(self, df: Any, loc: Any, scale: Any, event_ndim: int = 0) -> None:
         arrays, self.dtype = adopt(df=df, loc=loc, scale=scale)
@@ -91,7 +93,11 @@ class StudentT(Distribution):
         df = detach(self.df)
         return math.inf if math.prod(df.shape) == 0 else float(namespace(df).min(df))
 
+    def _own_components(self) -> tuple[Components, ...]:
+        return (Components.of_student(self.df, self.loc, self.scale),)
+
     def log_density(self, x: Array) -> Array:
+        x = self._outcomes(x)
         values = student_log_density(x, self.df, self.loc, self.scale)
         return of_coordinates(values, self.event_ndim)
 
@@ -107,7 +113,8 @@ class StudentT(Distribution):
         axes = tuple(range(values.ndim - self.event_ndim, values.ndim))
         return xp.sum(values, axis=axes) if axes else values
 
-    def sample(self, draws: int, rng: np.random.Generator) -> Array:
+    def sample(self, draws: int, seed: Any = None) -> Array:
+        rng = np.random.default_rng(seed)
         xp = namespace(self.loc)
         noise = self._variates(draws, rng)
         shape = (*self.batch_shape, draws, *self.event_shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final, overload
 
 import numpy as np
 import torch
@@ -172,11 +172,35 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.network_ = network
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The mean of the predicted distribution, of the shape of y."""
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of the predicted distribution, of the shape of y.
+
+        With ``return_std`` also its standard deviation, of noise and disagreement together.
+        """
         parameters = self._parameters(X)
-        means = self.network_.head.mean(parameters)
-        return np.asarray(means.mean(0))
+        mean = np.asarray(self.network_.head.mean(parameters).mean(0))
+        return (mean, np.asarray(self._law(parameters).std())) if return_std else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of the central interval of every row, each of the shape of y.
+
+        They are quantiles of the predicted mixture; ``kuq.calibration.recalibrate`` makes them hold
+        what they promise on held-out data.
+
+        >>> import kuq, numpy as np
+        >>> x = np.linspace(-1, 1, 50)[:, None]
+        >>> model = kuq.nn.Regressor("normal", n_members=3, max_epochs=5).fit(x, x[:, 0])
+        >>> low, high = model.predict_interval(x, coverage=0.8)
+        >>> bool(np.all(low < high))
+        True
+        """
+        return self.predict_distribution(X).interval(coverage)
 
     def predict_distribution(self, X: Any) -> Ensemble | NormalInverseGamma:
         """The predicted law of every row: an Ensemble, one member for each network.
@@ -185,7 +209,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         second-order laws is taken, as an Ensemble of normals with ``n_samples`` draws of each
         network, so that neither the doubt within nor the disagreement between them is lost.
         """
-        parameters = self._parameters(X)
+        return self._law(self._parameters(X))
+
+    def _law(self, parameters: tuple[np.ndarray, ...]) -> Ensemble | NormalInverseGamma:
         head = self.network_.head
         if isinstance(head, EvidentialHead):
             if self.network_.n_members == 1:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kuq._array import Array, moved_axis, namespace
+from kuq._array import Array, namespace
 from kuq.distributions.atoms import (
     LowRanks,
     Normals,
@@ -26,7 +26,6 @@ from kuq.distributions.atoms import (
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
-from kuq.distributions.log_densities import log_sum, lowest
 from kuq.distributions.strays import prepared
 from kuq.distributions.zero_variances import without_zeros
 from kuq.errors import NoClosedFormError
@@ -366,16 +365,4 @@ def as_mixture(stack: Stack) -> Law:
 
 def prediction_log_density(prediction: Prediction, x: Array) -> Array:
     """log p̄(x): of a law, or of the mixture of an ensemble."""
-    if not isinstance(prediction, Ensemble):
-        assert isinstance(prediction, Distribution)
-        return prediction.log_density(x)
-    xp = namespace(x)
-    values = xp.stack([member.log_density(x) for member in prediction.member_list()])
-    weights = prediction.member_weights()
-    counts = xp.reshape(weights > 0, (-1,) + (1,) * (values.ndim - 1))
-    hit = xp.any((values == math.inf) & counts, axis=0)
-    none = xp.all((values == -math.inf) | ~counts, axis=0)
-    safe = xp.where(xp.isinf(values), xp.full_like(values, lowest(values)), values)
-    mixed = log_sum(weights, moved_axis(safe, 0, -1))
-    mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
-    return xp.where(hit, xp.full_like(mixed, math.inf), mixed)
+    return prediction.log_density(x)

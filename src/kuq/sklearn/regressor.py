@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from scipy.sparse import issparse
@@ -127,10 +127,43 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
                 setattr(made, name, getattr(estimator, name))
         return made
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The mean prediction of the ensemble, (rows,) or (rows, outputs)."""
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean prediction of the ensemble, (rows,) or (rows, outputs).
+
+        With ``return_std`` also the standard deviation of an outcome, of noise and disagreement
+        together.
+        """
         X = self._checked(X)
-        return np.asarray(self.estimator_.predict(X))
+        mean = np.asarray(self.estimator_.predict(X))
+        if not return_std:
+            return mean
+        parts = self.members_.parts(X, DEFAULT_MEMORY)
+        return mean, np.concatenate([self.members_.ensemble(part).std() for part in parts])
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of the central interval of every row, each as ``predict``.
+
+        They are quantiles of the predicted mixture; ``kuq.calibration.recalibrate`` makes them hold
+        what they promise on held-out data.
+
+        >>> import kuq, numpy as np
+        >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> model = kuq.sklearn.UncertaintyRegressor(n_members=20, random_state=0)
+        >>> low, high = model.fit(X, np.sin(6 * X[:, 0])).predict_interval(X, coverage=0.8)
+        >>> bool(np.all(low <= high))
+        True
+        """
+        X = self._checked(X)
+        parts = self.members_.parts(X, DEFAULT_MEMORY)
+        bounds = [self.members_.ensemble(part).interval(coverage) for part in parts]
+        low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
+        return low, high
 
     def predict_distribution(self, X: Any) -> kuq.Ensemble:
         """The distribution that every member predicts."""
