@@ -54,6 +54,19 @@ def fill(row: Any, value: Any) -> None:
         row[k] = value
 
 
+@numba.njit(**_FLAGS)
+def product(factor: Any, first: Any, second: Any, result: Any, size: Any) -> None:
+    """A call, not inlined: kernels that have many of them compile faster."""
+    for k in range(size):
+        result[k] = factor * first[k] * second[k]
+
+
+@numba.njit(**_FLAGS)
+def add(factor: Any, first: Any, second: Any, total: Any, size: Any) -> None:
+    for k in range(size):
+        total[k] += factor * first[k] * second[k]
+
+
 def emitted(function: Callable[..., Any]) -> Any:
     """A function that writes its own machine instruction."""
     return intrinsic(function)

@@ -11,7 +11,7 @@ import numpy as np
 from kuq._array import Array, from_numpy, namespace
 from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Differentiated, Form, Measure, Problem, Reading, Slopes, Statistics
 from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
@@ -23,7 +23,7 @@ _AT_ONCE = 2**15
 
 
 @final
-class SortedDraws(Form):
+class SortedDraws(Form, Differentiated):
     """The dispersion is twice the entropy of all draws together less that of the members."""
 
     def applies(self, problem: Problem) -> bool:
@@ -51,6 +51,12 @@ class SortedDraws(Form):
         dispersion = 2 * (pooled - mean)
         return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
 
+    def differentiates(self, problem: Problem) -> bool:
+        return True
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        return self.statistics(measure, stack), functools.partial(_slopes, stack)
+
 
 @final
 class Steps(Form):
@@ -74,7 +80,7 @@ class Steps(Form):
 
 
 @final
-class FewDraws(Form):
+class FewDraws(Form, Differentiated):
     """Compiled code for few draws in each member: all pairs, and nothing cancels."""
 
     def applies(self, problem: Problem) -> bool:
@@ -94,6 +100,12 @@ class FewDraws(Form):
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         values = draws_of(stack.groups[0])[..., 0].transpose(0, 2, 1)
         return Statistics(*twin("sample_pairs").absolute(values, stack.member_weights()))
+
+    def differentiates(self, problem: Problem) -> bool:
+        return True
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        return self.statistics(measure, stack), functools.partial(_slopes, stack)
 
 
 def _equal_steps(values: Array) -> Array:
@@ -120,6 +132,48 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     return xp.sum(below * (1 - below) * _gaps(values), axis=-1)
 
 
+def _slopes(
+    stack: Stack, by_entropies: np.ndarray, by_dispersion: np.ndarray
+) -> list[np.ndarray]:
+    """Derivatives by the draws; H of all together counts as 2, those of members as −2 w."""
+    w = stack.member_weights()[:, None]
+    by_members = by_entropies - 2 * w * by_dispersion
+    values = _join([draws_of(group)[..., 0] for group in stack.groups])
+    pooled = 2 * by_dispersion[:, None] * _step_slopes(values, _pooled_weights(stack))
+    found, start = [], 0
+    for first, group in stack.offsets():
+        m, n, count = group.atoms.lead
+        own = _step_slopes(draws_of(group)[..., 0], group.full_weights())
+        together = pooled[:, start : start + m * count].reshape(n, m, count).transpose(1, 0, 2)
+        found.append((own * by_members[first : first + m, :, None] + together)[..., None])
+        start += m * count
+    return found
+
+
+def _step_slopes(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """∂/∂x of ∫ F(1 − F): w times F before plus F after a step, less one.
+
+    Draws that agree have one step together, as |x − y| prefers neither side.
+    """
+    order = np.argsort(values, axis=-1)
+    w = np.take_along_axis(weights, order, axis=-1)
+    after = np.cumsum(w, axis=-1)
+    before = after - w
+    apart = _gaps(np.take_along_axis(values, order, axis=-1)) > 0
+    if not apart.all():
+        position = np.arange(1, w.shape[-1])
+        edge = np.zeros((*w.shape[:-1], 1), dtype=position.dtype)
+        first = np.maximum.accumulate(np.where(apart, position, 0), axis=-1)
+        last = np.where(apart, position - 1, w.shape[-1] - 1)[..., ::-1]
+        last = np.minimum.accumulate(last, axis=-1)[..., ::-1]
+        before = np.take_along_axis(before, np.concatenate([edge, first], axis=-1), axis=-1)
+        ends = np.concatenate([last, edge + w.shape[-1] - 1], axis=-1)
+        after = np.take_along_axis(after, ends, axis=-1)
+    found = np.empty(values.shape)
+    np.put_along_axis(found, order, w * (before + after - 1), axis=-1)
+    return found
+
+
 def _entropies(law: Law) -> Array:
     """∫ F(1 − F) of every member, (m, n); gaps between draws make it exact under any offset."""
     values = draws_of(law)[..., 0]
@@ -133,12 +187,18 @@ def _pooled_entropy(stack: Stack) -> Array:
     equal = all(group.weights is None for group in stack.groups)
     if equal and stack.weights is None and len({group.count for group in stack.groups}) == 1:
         return _equal_steps(values)
+    return _weighted_steps(values, xp.broadcast_to(_pooled_weights(stack), values.shape))
+
+
+def _pooled_weights(stack: Stack) -> Array:
+    """The weights of all draws in the mixture of the members, (n, Σ m·A)."""
     w = stack.member_weights()[:, None, None]
-    parts = [
-        w[start : start + group.atoms.lead[0]] * group.full_weights()
-        for start, group in stack.offsets()
-    ]
-    return _weighted_steps(values, xp.broadcast_to(_join(parts), values.shape))
+    return _join(
+        [
+            w[start : start + group.atoms.lead[0]] * group.full_weights()
+            for start, group in stack.offsets()
+        ]
+    )
 
 
 def _spread(stack: Stack) -> Array:
