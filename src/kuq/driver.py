@@ -34,7 +34,7 @@ from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
-from kuq.tiles import pieces
+from kuq.tiles import budget_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
@@ -86,7 +86,7 @@ def _as_one_step(
         return None
     usual = all(law.tail is None and without_strays(law) is law for law in wide.groups)
     width = door.entered(bandwidth) if is_array(bandwidth) else bandwidth
-    budget = options.budget(wide.reference)
+    budget = budget_elements(options.max_memory, wide.reference)
     measure = Measure(kernel, width, options.rtol, budget, compiled=True).at(slice(None))
     if usual and not form.any_units(problem):
         measure, (same,), _ = _to_units(measure, [wide])

@@ -53,6 +53,16 @@ def _absolute_pair(gap: Any, change: Any, s: Any, t: Any) -> Any:
 
 
 @inlined
+def _point_atom(s: Any) -> Any:
+    return 0.0, 0.0
+
+
+@inlined
+def _distance_pair(gap: Any, change: Any, s: Any, t: Any) -> Any:
+    return gap, 1.0, 0.0, 0.0
+
+
+@inlined
 def _gaussian_atom(u: Any) -> Any:
     u = _cut(u)
     a = 1.0 / math.sqrt(1.0 + 4.0 * u * u)
@@ -146,8 +156,9 @@ def _loop(
                 add(1.0, both, found[0], total[a if inside else first - 1], size)
                 add(1.0, both, found[1], total[by + i], size)
                 add(-1.0, both, found[1], total[by + j], size)
-                add(1.0, both, found[2], total[by + count + i], size)
-                add(1.0, both, found[3], total[by + count + j], size)
+                if numbers > 1:
+                    add(1.0, both, found[2], total[by + count + i], size)
+                    add(1.0, both, found[3], total[by + count + j], size)
                 if numbers == 3:
                     add(share, w[j], found[0], total[by + 2 * count + i], size)
                     add(share, w[i], found[0], total[by + 2 * count + j], size)
@@ -166,7 +177,8 @@ def _loop(
             for k in range(size):
                 found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
             add(1.0, w[i], found[0], total[m], size)
-            add(1.0, w[i], found[1], total[first + count + i], size)
+            if numbers > 1:
+                add(1.0, w[i], found[1], total[first + count + i], size)
             if numbers == 3:
                 add(1.0, both, found[0], total[first + 2 * count + i], size)
         # In units of a column values alone change; in bandwidths the slopes do.
@@ -212,6 +224,23 @@ def _absolute(loc, scale, w, owners, members, width, entropies, sums, slopes):  
 
 
 @kernel(*_SIGNATURE)
+def _distance(loc, scale, w, owners, members, width, entropies, sums, slopes):  # type: ignore[no-untyped-def]
+    _loop(
+        _point_atom,
+        _distance_pair,
+        loc,
+        scale,
+        w,
+        owners,
+        members,
+        width,
+        entropies,
+        sums,
+        slopes,
+    )
+
+
+@kernel(*_SIGNATURE)
 def _gaussian(loc, scale, w, owners, members, width, entropies, sums, slopes):  # type: ignore[no-untyped-def]
     _loop(
         _gaussian_atom,
@@ -228,7 +257,11 @@ def _gaussian(loc, scale, w, owners, members, width, entropies, sums, slopes):  
     )
 
 
-_LOOPS: dict[str, Callable[..., None]] = {"absolute": _absolute, "gaussian": _gaussian}
+_LOOPS: dict[str, Callable[..., None]] = {
+    "absolute": _absolute,
+    "distance": _distance,
+    "gaussian": _gaussian,
+}
 
 
 def statistics(
@@ -243,10 +276,11 @@ def statistics(
     """What ``scalar_pairs.statistics`` gives, and derivatives (2, 3, T, n).
 
     The first are of the entropy of an atom's own member, the second of the dispersion: by location,
-    scale and, if there are weights, weight of every atom.
+    scale and, if there are weights, weight of every atom. By "distance" all are points, and there
+    is the derivative by location alone.
     """
     count, n = loc.shape
-    numbers = 2 if weights is None else 3
+    numbers = 1 if name == "distance" else 2 if weights is None else 3
     if weights is None:
         weights = np.broadcast_to(1.0, loc.shape)
     width = np.empty(0)

@@ -81,7 +81,8 @@ class ScalarPairs(Form, Expecting, Crossing, Differentiated):
         return kinds and isinstance(problem.score, (Energy, Gaussian))
 
     def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return _with_slopes(measure, stack)
+        name = "gaussian" if isinstance(measure.kernel, Gaussian) else "absolute"
+        return with_slopes(name, measure, stack)
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
         p, q = to_scalar_atoms(p), to_scalar_atoms(q)
@@ -139,7 +140,7 @@ class DrawPairs(Form, Differentiated):
         return isinstance(problem.score, Gaussian)
 
     def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return _with_slopes(measure, stack)
+        return with_slopes("gaussian", measure, stack)
 
 
 class ScalarAtoms(NamedTuple):
@@ -224,9 +225,8 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 
 
-def _with_slopes(measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-    """Sums over pairs under |x − y| or the Gaussian kernel, and their derivatives."""
-    name = "gaussian" if isinstance(measure.kernel, Gaussian) else "absolute"
+def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+    """Sums over pairs of atoms by the name of a compiled loop, and their derivatives."""
     atoms = flattened(stack)
     entropies, total, size, (inside, outside) = twin("scalar_slopes").statistics(
         name, measure.bandwidth, *atoms

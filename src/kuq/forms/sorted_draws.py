@@ -12,12 +12,15 @@ from kuq._array import Array, from_numpy, namespace
 from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack, draws_of
 from kuq.forms.form import Differentiated, Form, Measure, Problem, Reading, Slopes, Statistics
+from kuq.forms.scalar_pairs import with_slopes
 from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
 _CLOSE = 1e-3
 #: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
 _FEW_DRAWS = 12
+#: The same for draws of all members together and their derivatives.
+_FEW_PAIRED = 64
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
 _AT_ONCE = 2**15
 
@@ -55,7 +58,7 @@ class SortedDraws(Form, Differentiated):
         return True
 
     def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return self.statistics(measure, stack), functools.partial(_slopes, stack)
+        return _with_slopes(self, measure, stack)
 
 
 @final
@@ -105,7 +108,7 @@ class FewDraws(Form, Differentiated):
         return True
 
     def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return self.statistics(measure, stack), functools.partial(_slopes, stack)
+        return _with_slopes(self, measure, stack)
 
 
 def _equal_steps(values: Array) -> Array:
@@ -130,6 +133,12 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     values, weights = _sorted(values, weights)
     below = xp.cumulative_sum(weights, axis=-1)[..., :-1]
     return xp.sum(below * (1 - below) * _gaps(values), axis=-1)
+
+
+def _with_slopes(form: Form, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+    if sum(law.atoms.lead[0] * law.count for law in stack.groups) <= _FEW_PAIRED:
+        return with_slopes("distance", measure, stack)
+    return form.statistics(measure, stack), functools.partial(_slopes, stack)
 
 
 def _slopes(
