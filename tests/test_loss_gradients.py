@@ -287,9 +287,11 @@ def test_weights_of_members():
     leaves, make = mixtures(M, N)
     raw = leaf(M, seed=5)
     same_by_steps(
-        lambda raw, *arrays: kuq.decompose(
-            kuq.Ensemble(make(*arrays), weights=torch.softmax(raw, 0)), kuq.CRPS()
-        ).total,
+        lambda raw, *arrays: (
+            kuq.decompose(
+                kuq.Ensemble(make(*arrays), weights=torch.softmax(raw, 0)), kuq.CRPS()
+            ).total
+        ),
         [raw, *leaves],
     )
 
@@ -316,9 +318,9 @@ def test_members_that_agree():
     (logits, loc, scale), make = mixtures(1, N)
     same = torch.zeros(2, 1, 1, dtype=torch.float64)
     same_by_steps(
-        lambda *arrays: kuq.decompose(
-            kuq.Ensemble(make(*(array + same for array in arrays))), kuq.CRPS()
-        ).total,
+        lambda *arrays: (
+            kuq.decompose(kuq.Ensemble(make(*(array + same for array in arrays))), kuq.CRPS()).total
+        ),
         [logits, loc, scale],
     )
 
@@ -421,6 +423,17 @@ def test_draws_that_agree_have_finite_slopes():
     torch.testing.assert_close(
         values.grad[1], torch.full((8, D), -1 / 8 / D**0.5, dtype=torch.float64)
     )
+
+
+def test_mixtures_of_one_component():
+    """A single weight has no direction to go."""
+    loc, scale, raw = leaf(N, 1), leaf(N, 1, seed=1, positive=True), leaf(N, 1, seed=2)
+    law = kuq.NormalMixture(torch.softmax(raw, -1), loc, scale)
+    value = kuq.score(law, outcome(N), kuq.CRPS()).sum()
+    found = torch.autograd.grad(value, [loc, scale, raw], materialize_grads=True)
+    plain = kuq.score(kuq.Normal(loc[:, 0], scale[:, 0]), outcome(N), kuq.CRPS()).sum()
+    close(found[:2], torch.autograd.grad(plain, [loc, scale]))
+    assert not found[2].any()
 
 
 def test_broadcast_parameters():

@@ -54,14 +54,18 @@ def fill(row: Any, value: Any) -> None:
         row[k] = value
 
 
-@numba.njit(**_FLAGS)
+def called(function: Callable[..., Any]) -> Any:
+    """The same as a call of its own: kernels that have many of them compile faster."""
+    return numba.njit(**_FLAGS)(function)
+
+
+@called
 def product(factor: Any, first: Any, second: Any, result: Any, size: Any) -> None:
-    """A call, not inlined: kernels that have many of them compile faster."""
     for k in range(size):
         result[k] = factor * first[k] * second[k]
 
 
-@numba.njit(**_FLAGS)
+@called
 def add(factor: Any, first: Any, second: Any, total: Any, size: Any) -> None:
     for k in range(size):
         total[k] += factor * first[k] * second[k]

@@ -64,9 +64,7 @@ def _push(slope: Any, x: Any, a: Any, total: Any) -> None:
 
 
 @inlined
-def _push_from_four(
-    x: Any, row: Any, j: Any, a: Any, b: Any, c: Any, d: Any, total: Any
-) -> None:
+def _push_from_four(x: Any, row: Any, j: Any, a: Any, b: Any, c: Any, d: Any, total: Any) -> None:
     first, second, third, fourth = row[j], row[j + 1], row[j + 2], row[j + 3]
     for k in range(total.size):
         value = x[k]

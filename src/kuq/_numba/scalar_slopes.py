@@ -132,7 +132,7 @@ def _loop(
     count, n = loc.shape
     numbers = slopes.shape[0] // (2 * count)
     x, s, w = np.empty((count, _BLOCK)), np.empty((count, _BLOCK)), np.empty((count, _BLOCK))
-    # Rows of sums: H of every member, both of the dispersion, and slopes in the order of the result.
+    # Rows of sums: H of every member, both of the dispersion, slopes in the order of the result.
     first = members.size + 2
     total = np.empty((first + slopes.shape[0], _BLOCK))
     found, both = np.empty((4, _BLOCK)), np.empty(_BLOCK)

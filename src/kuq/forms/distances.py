@@ -93,8 +93,12 @@ def pooled(stack: Stack) -> PooledDraws:
     owners = [
         start + np.repeat(np.arange(law.atoms.lead[0]), law.count) for start, law in stack.offsets()
     ]
-    joined = (_joined(parts, axis=1) for parts in (values, weights))
-    return PooledDraws(*joined, _joined(owners, axis=0), stack.member_weights())
+    return PooledDraws(
+        _joined(values, axis=1),
+        _joined(weights, axis=1),
+        _joined(owners, axis=0),
+        stack.member_weights(),
+    )
 
 
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:

@@ -241,8 +241,10 @@ def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, 
             owners = atoms.owners[start:stop]
             rows = by_entropies[owners] * inside[some] + by_dispersion * outside[some]
             columns = rows.reshape(-1, m, (stop - start) // m, n).transpose(0, 1, 3, 2)
-            shapes = (getattr(law.atoms, array).shape for array in law.atoms.extra)
-            found += [column.reshape(shape) for column, shape in zip(columns, shapes, strict=True)]
+            for k, array in enumerate(law.atoms.extra):
+                shape = getattr(law.atoms, array).shape
+                known = k < len(columns)  # else the weight of a single atom, which is one
+                found.append(columns[k].reshape(shape) if known else np.zeros(shape))
             start = stop
         return found
 

@@ -141,9 +141,7 @@ def _with_slopes(form: Form, measure: Measure, stack: Stack) -> tuple[Statistics
     return form.statistics(measure, stack), functools.partial(_slopes, stack)
 
 
-def _slopes(
-    stack: Stack, by_entropies: np.ndarray, by_dispersion: np.ndarray
-) -> list[np.ndarray]:
+def _slopes(stack: Stack, by_entropies: np.ndarray, by_dispersion: np.ndarray) -> list[np.ndarray]:
     """Derivatives by the draws; H of all together counts as 2, those of members as −2 w."""
     w = stack.member_weights()[:, None]
     by_members = by_entropies - 2 * w * by_dispersion
