@@ -98,11 +98,10 @@ def _as_one_step(
         return None
 
     def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-        a, b = by_values
-        return by_atoms(
-            np.zeros_like(found.entropies) if a is None else a,
-            np.zeros_like(found.dispersion) if b is None else b,
-        )
+        by_entropies, by_dispersion = by_values
+        if by_dispersion is None:
+            by_dispersion = np.zeros_like(found.dispersion)
+        return by_atoms(by_entropies, by_dispersion)
 
     def again(tensors: Sequence[Array]) -> list[Array]:
         arrays = iter(tensors)

@@ -54,7 +54,9 @@ class Distances(Form, Differentiated):
         known = profile_of(measure.score)
         assert known is not None
 
-        def slopes(by_entropies: np.ndarray, by_dispersion: np.ndarray) -> list[np.ndarray]:
+        def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
+            if by_entropies is None:
+                by_entropies = np.zeros((len(draws.members), len(by_dispersion)))
             by_draws = twin("distance_slopes").slopes(
                 known[0], measure.bandwidth, *draws, by_entropies, by_dispersion
             )

@@ -208,9 +208,9 @@ class Crossing(ABC):
         """Σ w_i w_j D_ij inside every member, (m, n)."""
 
 
-#: Derivatives of Σ a·H + Σ b·dispersion by every array of the groups' atoms, from a (M, n) and
-#: b (n,).
-Slopes: TypeAlias = Callable[[np.ndarray, np.ndarray], list[np.ndarray]]
+#: Derivatives of Σ a·H + Σ b·dispersion by every array of the groups' atoms, from a (M, n), None
+#: for zero, and b (n,).
+Slopes: TypeAlias = Callable[[np.ndarray | None, np.ndarray], list[np.ndarray]]
 
 
 class Differentiated(ABC):

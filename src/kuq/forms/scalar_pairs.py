@@ -232,14 +232,15 @@ def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, 
         name, measure.bandwidth, *atoms
     )
 
-    def slopes(by_entropies: np.ndarray, by_dispersion: np.ndarray) -> list[np.ndarray]:
+    def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
         found, start = [], 0
         for law in stack.groups:
             m, n, count = law.atoms.lead
             stop = start + m * count * law.atoms.inner
             some = (slice(0, len(law.atoms.extra)), slice(start, stop))
-            owners = atoms.owners[start:stop]
-            rows = by_entropies[owners] * inside[some] + by_dispersion * outside[some]
+            rows = by_dispersion * outside[some]
+            if by_entropies is not None:
+                rows += by_entropies[atoms.owners[start:stop]] * inside[some]
             columns = rows.reshape(-1, m, (stop - start) // m, n).transpose(0, 1, 3, 2)
             for k, array in enumerate(law.atoms.extra):
                 shape = getattr(law.atoms, array).shape

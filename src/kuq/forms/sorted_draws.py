@@ -144,7 +144,7 @@ def _with_slopes(form: Form, measure: Measure, stack: Stack) -> tuple[Statistics
 def _slopes(stack: Stack, by_entropies: np.ndarray, by_dispersion: np.ndarray) -> list[np.ndarray]:
     """Derivatives by the draws; H of all together counts as 2, those of members as −2 w."""
     w = stack.member_weights()[:, None]
-    by_members = by_entropies - 2 * w * by_dispersion
+    by_members = (0.0 if by_entropies is None else by_entropies) - 2 * w * by_dispersion
     values = _join([draws_of(group)[..., 0] for group in stack.groups])
     pooled = 2 * by_dispersion[:, None] * _step_slopes(values, _pooled_weights(stack))
     found, start = [], 0
