@@ -99,9 +99,9 @@ From profiles of single rows on a quiet machine, for those who want to know why 
 """
 
 MATRIX = """\
-CPU time of `kuq.decompose` beside plain torch as a competent user would write it: one broadcast over
-all pairs with erf and exp, `torch.cdist` for vectors. Where plain torch draws or takes nodes, the
-difference is its own error.
+CPU time of `kuq.decompose` beside plain torch as a competent user would write it: one broadcast
+over all pairs with erf and exp, `torch.cdist` for vectors. Where plain torch draws or takes nodes,
+the difference is its own error.
 """
 
 COMMANDS = """\

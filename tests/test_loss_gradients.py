@@ -349,6 +349,11 @@ def test_other_kernels(score):
     same_by_steps(lambda x: kuq.score(make(x), outcome(N), score), leaves)
 
 
+def test_very_many_draws():
+    leaves, make = draws(N, 300)
+    same_by_steps(lambda x: kuq.score(make(x), outcome(N), kuq.CRPS()), leaves)
+
+
 def test_without_numba(monkeypatch):
     leaves, loss = scored(normals, kuq.CRPS(), True)
     compiled = gradients(loss, leaves)

@@ -58,7 +58,8 @@ def over_tiles(
         width = 1.0 if bandwidth is not None else None
         found, method = over_tiles(kernel, width, stack.blank(), options, compute)
         return [value[..., :0] for value in found], method
-    if door.opens_for_losses(list(stack.arrays())) and _compiled.serves_losses():
+    numpy = type(stack.reference) is np.ndarray
+    if not numpy and _compiled.serves_losses() and door.opens_for_losses(list(stack.arrays())):
         known = _as_one_step(kernel, bandwidth, stack, options)
         if known is not None:
             return compute(*known), "exact"
@@ -113,7 +114,10 @@ def _as_one_step(
     tensors = [getattr(law.atoms, name) for law in stack.groups for name in law.atoms.extra]
     values = door.recorded(found[:2], tensors, slopes, again)
     shares = door.left(wide.member_weights(), stack.reference)
-    groups = [law if law.weights is None else law.widened() for law in stack.groups]
+    groups = (
+        law if law.weights is None else dataclasses.replace(law, weights=widen(law.weights))
+        for law in stack.groups
+    )
     return Statistics(*values), Stack(tuple(groups), shares)
 
 

@@ -19,8 +19,8 @@ from kuq.tiles import pieces
 _CLOSE = 1e-3
 #: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
 _FEW_DRAWS = 12
-#: The same for draws of all members together and their derivatives.
-_FEW_PAIRED = 64
+#: The same for the draws of all members together and their derivatives.
+_FEW_TOGETHER = 128
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
 _AT_ONCE = 2**15
 
@@ -55,10 +55,10 @@ class SortedDraws(Form, Differentiated):
         return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
 
     def differentiates(self, problem: Problem) -> bool:
-        return True
+        return problem.atoms <= _FEW_TOGETHER
 
     def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return _with_slopes(self, measure, stack)
+        return with_slopes("distance", measure, stack)
 
 
 @final
@@ -105,10 +105,10 @@ class FewDraws(Form, Differentiated):
         return Statistics(*twin("sample_pairs").absolute(values, stack.member_weights()))
 
     def differentiates(self, problem: Problem) -> bool:
-        return True
+        return problem.atoms <= _FEW_TOGETHER
 
     def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return _with_slopes(self, measure, stack)
+        return with_slopes("distance", measure, stack)
 
 
 def _equal_steps(values: Array) -> Array:
@@ -135,52 +135,6 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     return xp.sum(below * (1 - below) * _gaps(values), axis=-1)
 
 
-def _with_slopes(form: Form, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-    if sum(law.atoms.lead[0] * law.count for law in stack.groups) <= _FEW_PAIRED:
-        return with_slopes("distance", measure, stack)
-    return form.statistics(measure, stack), functools.partial(_slopes, stack)
-
-
-def _slopes(stack: Stack, by_entropies: np.ndarray, by_dispersion: np.ndarray) -> list[np.ndarray]:
-    """Derivatives by the draws; H of all together counts as 2, those of members as −2 w."""
-    w = stack.member_weights()[:, None]
-    by_members = (0.0 if by_entropies is None else by_entropies) - 2 * w * by_dispersion
-    values = _join([draws_of(group)[..., 0] for group in stack.groups])
-    pooled = 2 * by_dispersion[:, None] * _step_slopes(values, _pooled_weights(stack))
-    found, start = [], 0
-    for first, group in stack.offsets():
-        m, n, count = group.atoms.lead
-        own = _step_slopes(draws_of(group)[..., 0], group.full_weights())
-        together = pooled[:, start : start + m * count].reshape(n, m, count).transpose(1, 0, 2)
-        found.append((own * by_members[first : first + m, :, None] + together)[..., None])
-        start += m * count
-    return found
-
-
-def _step_slopes(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """∂/∂x of ∫ F(1 − F): w times F before plus F after a step, less one.
-
-    Draws that agree have one step together, as |x − y| prefers neither side.
-    """
-    order = np.argsort(values, axis=-1)
-    w = np.take_along_axis(weights, order, axis=-1)
-    after = np.cumsum(w, axis=-1)
-    before = after - w
-    apart = _gaps(np.take_along_axis(values, order, axis=-1)) > 0
-    if not apart.all():
-        position = np.arange(1, w.shape[-1])
-        edge = np.zeros((*w.shape[:-1], 1), dtype=position.dtype)
-        first = np.maximum.accumulate(np.where(apart, position, 0), axis=-1)
-        last = np.where(apart, position - 1, w.shape[-1] - 1)[..., ::-1]
-        last = np.minimum.accumulate(last, axis=-1)[..., ::-1]
-        before = np.take_along_axis(before, np.concatenate([edge, first], axis=-1), axis=-1)
-        ends = np.concatenate([last, edge + w.shape[-1] - 1], axis=-1)
-        after = np.take_along_axis(after, ends, axis=-1)
-    found = np.empty(values.shape)
-    np.put_along_axis(found, order, w * (before + after - 1), axis=-1)
-    return found
-
-
 def _entropies(law: Law) -> Array:
     """∫ F(1 − F) of every member, (m, n); gaps between draws make it exact under any offset."""
     values = draws_of(law)[..., 0]
@@ -194,18 +148,12 @@ def _pooled_entropy(stack: Stack) -> Array:
     equal = all(group.weights is None for group in stack.groups)
     if equal and stack.weights is None and len({group.count for group in stack.groups}) == 1:
         return _equal_steps(values)
-    return _weighted_steps(values, xp.broadcast_to(_pooled_weights(stack), values.shape))
-
-
-def _pooled_weights(stack: Stack) -> Array:
-    """The weights of all draws in the mixture of the members, (n, Σ m·A)."""
     w = stack.member_weights()[:, None, None]
-    return _join(
-        [
-            w[start : start + group.atoms.lead[0]] * group.full_weights()
-            for start, group in stack.offsets()
-        ]
-    )
+    parts = [
+        w[start : start + group.atoms.lead[0]] * group.full_weights()
+        for start, group in stack.offsets()
+    ]
+    return _weighted_steps(values, xp.broadcast_to(_join(parts), values.shape))
 
 
 def _spread(stack: Stack) -> Array:
