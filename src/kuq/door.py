@@ -107,18 +107,32 @@ def is_recorded(array: Array) -> bool:
 
 def _is_plain(tensor: Array) -> bool:
     """Whether a tensor of torch is numbers on the CPU, with no transformation around it."""
+    return not _is_watched() and _is_of_cpu(tensor)
+
+
+def _is_of_cpu(tensor: Array) -> bool:
     torch = sys.modules["torch"]
     own = type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter
-    if not own or tensor.device.type != "cpu" or torch.compiler.is_compiling():
-        return False
-    watched = torch._C._get_tracing_state() or torch._C._len_torch_dispatch_stack()
-    transformed = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-    return not watched and not transformed and torch.autograd.forward_ad._current_level < 0
+    return bool(own and tensor.device.type == "cpu")
+
+
+def _is_watched() -> bool:
+    """Whether torch looks at all that is done: a compiler, a trace, a transform, duals."""
+    torch = sys.modules["torch"]
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch.autograd.forward_ad._current_level >= 0
+    )
 
 
 def opens_for_losses(arrays: Sequence[Any]) -> bool:
     """Whether arrays are plain tensors of which one asks for a gradient."""
-    return any(map(is_recorded, arrays)) and all(map(_is_plain, arrays))
+    if not is_torch(arrays[0]) or not any(map(is_recorded, arrays)):
+        return False
+    return not _is_watched() and all(map(_is_of_cpu, arrays))
 
 
 def recorded(
