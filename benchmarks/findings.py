@@ -53,7 +53,8 @@ class Check:
 
 def comparisons(results: dict) -> list[Comparison]:
     found = []
-    for workload in results["workloads"] + results["gradients"] + results.get("training", []):
+    kinds = ("workloads", "gradients", "losses", "training")
+    for workload in (workload for kind in kinds for workload in results.get(kind, [])):
         contestants = workload["contestants"]
         forms = [name for name in FORMS if name in contestants]
         for peer in contestants:

@@ -36,6 +36,23 @@ RATIOS: dict[tuple[str, str], Ratio] = {
     ("gradient-energy", "cdist"): Ratio(None, 1),
     ("gradient-low-rank", "plain torch"): Ratio(None, 1),
 }
+#: Losses of a training step, in either precision: key and rows -> ratio.
+_LOSSES = {
+    "crps-32": 0.5,
+    "crps-1000": 1,
+    "crps-50000": 1,
+    "energy-32": 0.5,
+    "energy-500": 2,
+    "mixture-32": 0.5,
+    "mixture-1000": 1,
+    "members-32": 0.5,
+    "members-1000": 1,
+}
+RATIOS |= {
+    (f"loss-{name}-{precision}", "plain torch"): Ratio(None, ratio)
+    for name, ratio in _LOSSES.items()
+    for precision in ("float32", "float64")
+}
 
 
 class Steps(NamedTuple):

@@ -26,6 +26,8 @@ class GradientCase:
     quick_rows: int
     ours: Loss
     peers: dict[str, Loss]
+    #: how far the peer may be off
+    agreement: float = 1e-11
 
 
 def value_and_gradient(loss: Loss, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -137,4 +139,114 @@ CASES = (
         low_rank_ours,
         {"plain torch": low_rank_plain},
     ),
+)
+
+
+# --- losses of a training step, at everyday sizes -------------------------------------------------
+
+
+def folded_mean(mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+    """E|Z| of a normal, as a user writes it."""
+    deviation = torch.sqrt(variance)
+    z = mean / deviation
+    bell = math.sqrt(2 / math.pi) * torch.exp(-z * z / 2)
+    return deviation * bell + mean * torch.erf(z / math.sqrt(2))
+
+
+def normal_loss_ours(loc: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
+    law = kuq.Normal(loc, torch.exp(raw))
+    return kuq.score(law, torch.zeros_like(loc), kuq.CRPS()).mean()
+
+
+def normal_loss_plain(loc: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
+    scale = torch.exp(raw)
+    z = -loc / scale
+    bell = math.sqrt(2 / math.pi) * torch.exp(-z * z / 2)
+    return (scale * (z * torch.erf(z / math.sqrt(2)) + bell - 1 / math.sqrt(math.pi))).mean()
+
+
+def mixture_loss_ours(logits: torch.Tensor, loc: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    law = kuq.NormalMixture(torch.softmax(logits, -1), loc, scale)
+    return kuq.score(law, torch.zeros_like(loc[..., 0]), kuq.CRPS()).mean()
+
+
+def mixture_loss_plain(
+    logits: torch.Tensor, loc: torch.Tensor, scale: torch.Tensor
+) -> torch.Tensor:
+    w = torch.softmax(logits, -1)
+    to_outcome = (w * folded_mean(loc, scale * scale)).sum(-1)
+    gap = loc[:, :, None] - loc[:, None, :]
+    variance = (scale * scale)[:, :, None] + (scale * scale)[:, None, :]
+    between = (w[:, :, None] * w[:, None, :] * folded_mean(gap, variance)).sum((-1, -2))
+    return (to_outcome - between / 2).mean()
+
+
+def normal_leaves(rows: int) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(rows), torch.randn(rows)]
+
+
+def mixture_leaves(rows: int) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(rows, 5), torch.randn(rows, 5), torch.rand(rows, 5) + 0.2]
+
+
+def doubled(build: Callable[[int], list[torch.Tensor]]) -> Callable[[int], list[torch.Tensor]]:
+    return lambda rows: [leaf.double() for leaf in build(rows)]
+
+
+def halved(build: Callable[[int], list[torch.Tensor]]) -> Callable[[int], list[torch.Tensor]]:
+    return lambda rows: [leaf.float() for leaf in build(rows)]
+
+
+#: Key, title, leaves, sizes, kuq, plain torch.
+_LOSSES = (
+    (
+        "crps",
+        "CRPS of a normal",
+        normal_leaves,
+        (32, 1000, 50_000),
+        normal_loss_ours,
+        normal_loss_plain,
+    ),
+    (
+        "energy",
+        "fair energy score, N=10, d=64",
+        energy_leaves,
+        (32, 500),
+        energy_ours,
+        energy_plain,
+    ),
+    (
+        "mixture",
+        "CRPS of a mixture, K=5",
+        mixture_leaves,
+        (32, 1000),
+        mixture_loss_ours,
+        mixture_loss_plain,
+    ),
+    (
+        "members",
+        "TU of normals under the CRPS, M=5",
+        lambda n: leaves_of(problems.normals(5, n)),
+        (32, 1000),
+        crps_ours,
+        crps_plain,
+    ),
+)
+
+LOSSES = tuple(
+    GradientCase(
+        f"loss-{key}-{rows}-{precision}",
+        f"{title}, n={rows}, {precision}",
+        change(build),
+        rows,
+        rows,
+        ours,
+        {"plain torch": plain},
+        1e-11 if precision == "float64" else 1e-4,
+    )
+    for key, title, build, sizes, ours, plain in _LOSSES
+    for rows in sizes
+    for precision, change in (("float32", halved), ("float64", doubled))
 )

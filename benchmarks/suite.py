@@ -152,6 +152,7 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         "versions": versions(),
         "workloads": [],
         "gradients": [],
+        "losses": [],
         "training": [],
         "matrix": [],
         "limits": {},
@@ -170,6 +171,10 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         if only in case.key:
             log(f"{case.key}: {case.title}")
             results["gradients"].append(run_gradient(case, quick, repeats))
+    for case in gradients.LOSSES:
+        if only in case.key:
+            log(f"{case.key}: {case.title}")
+            results["losses"].append(run_gradient(case, quick, repeats))
     for case in training.CASES:
         if only in case.key:
             log(f"{case.key}: {case.title}")

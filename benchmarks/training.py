@@ -21,7 +21,6 @@ import kuq
 from benchmarks import findings
 from benchmarks.gradients import value_and_gradient
 from benchmarks.measure import alternate, relative_error
-from kuq.nn import losses
 from kuq.nn.rows import Rows
 from kuq.nn.trainer import Trainer
 
@@ -176,7 +175,8 @@ def mixture_plain(logits: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
 
 def mixture_ours(logits: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
     y = torch.zeros_like(loc[..., 0])
-    return losses.mixture_crps(torch.softmax(logits, -1), loc, scale, y).mean()
+    law = kuq.NormalMixture(torch.softmax(logits, -1), loc, scale)
+    return kuq.score(law, y, kuq.CRPS()).mean()
 
 
 def mixture_calls(quick: bool) -> Calls:
@@ -190,7 +190,8 @@ def mixture_calls(quick: bool) -> Calls:
 
 
 def energy_ours(values: Tensor) -> Tensor:
-    return losses.samples_energy(values, torch.zeros_like(values[:, :, 0])).mean()
+    y = torch.zeros_like(values[:, :, 0])
+    return kuq.score(kuq.Samples(values, event_ndim=1), y, kuq.Energy()).mean()
 
 
 def energy_plain(values: Tensor) -> Tensor:

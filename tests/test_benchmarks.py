@@ -148,12 +148,12 @@ def test_reference_of_the_energy_score_of_normals():
     agree(of_normals(kuq.Energy(), 1, rtol=1e-12)(FIELDS), reference.energy_normals(FIELDS), 1e-11)
 
 
-@pytest.mark.parametrize("case", gradients.CASES, ids=lambda case: case.key)
+@pytest.mark.parametrize("case", gradients.CASES + gradients.LOSSES, ids=lambda case: case.key)
 def test_gradients_agree(case):
     leaves = case.build(3)
     ours = gradients.value_and_gradient(case.ours, leaves)
     for loss in case.peers.values():
-        agree(ours, gradients.value_and_gradient(loss, leaves), 1e-11)
+        agree(ours, gradients.value_and_gradient(loss, leaves), case.agreement)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,8 @@ def test_exponents_have_three_verdicts():
 
 def test_goals_belong_to_workloads():
     known = {(w.key, peer) for w in WORKLOADS for peer in w.peers}
-    known |= {(case.key, peer) for case in gradients.CASES for peer in case.peers}
+    cases = gradients.CASES + gradients.LOSSES
+    known |= {(case.key, peer) for case in cases for peer in case.peers}
     trained = {
         (case.key, peer)
         for case in training.CASES

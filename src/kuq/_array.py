@@ -99,7 +99,9 @@ def is_traced(array: Array) -> bool:
         return _is_tracer(array) or _jax_is_tracing()
     if is_torch(array):
         torch = sys.modules["torch"]
-        return bool(torch.compiler.is_compiling() or _is_batched(array, torch._C._functorch))
+        # A mode watches operations, for example to make a graph of them.
+        watched = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+        return bool(watched or _is_batched(array, torch._C._functorch))
     return False
 
 

@@ -80,6 +80,12 @@ class _Small:
 _small = _Small()
 
 
+def serves_losses() -> bool:
+    """Whether compiled code is to give gradients; a loss of any size comes back many times."""
+    state = compiled.state()
+    return state is True or (state is None and _installed())
+
+
 def is_loaded() -> bool:
     """Once numba is there it serves small work as well."""
     return "kuq._numba.compiling" in sys.modules

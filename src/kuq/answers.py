@@ -47,9 +47,8 @@ def decompose(
     kernel = resolve_bandwidths(kernel, [prediction], options)
 
     def both(parts: Parts, w: Array) -> list[Array]:
-        xp = namespace(parts.dispersion)
-        aleatoric = xp.sum(w * (parts.entropies + parts.bias), axis=0)
-        return [aleatoric, parts.dispersion - 2 * xp.sum(w * (1 - w) * parts.bias, axis=0)]
+        aleatoric = namespace(w).sum(w * parts.of_laws(), axis=0)
+        return [aleatoric, parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
     def part(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
@@ -81,8 +80,8 @@ def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
     kernel = resolve_bandwidths(kernel, [p], options)
 
     def value(parts: Parts, w: Array) -> list[Array]:
-        inside = namespace(w).sum(w * parts.entropies + w * w * parts.bias, axis=0)
-        return [inside + parts.dispersion / 2]
+        inside = namespace(w).sum(w * parts.entropies, axis=0)
+        return [parts.less_bias(inside + parts.dispersion / 2, -w * w)]
 
     def part(term: Term) -> tuple[Array]:
         (view,) = views(term, options, p)
@@ -110,7 +109,7 @@ def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -
 
 
 def _between_two(parts: Parts, w: Array) -> list[Array]:
-    return [2 * parts.dispersion - namespace(w).sum(parts.bias, axis=0)]
+    return [parts.less_bias(2 * parts.dispersion, 1)]
 
 
 def _inside(term: Term, both: list[View], options: Options) -> Array | float:
@@ -132,7 +131,7 @@ def _pooled(term: Term, both: list[View], options: Options) -> list[Array]:
     weights = xp.concat([stack.member_weights() for stack in (left, right)]) / 2
 
     def sums(parts: Parts, w: Array) -> list[Array]:
-        bias = xp.sum((2 * w) ** 2 * parts.bias, axis=0)
+        bias = parts.less_bias(xp.zeros_like(parts.dispersion), -4 * w * w)
         return [2 * parts.dispersion, bias, xp.sum(2 * w * parts.entropies, axis=0)]
 
     pool = Stack((*left.groups, *right.groups), weights)
@@ -167,7 +166,7 @@ def member_parts(
     def part(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
         (entropies,), method = _over_members(
-            term, view, view.stack, options, lambda parts, w: [parts.entropies + parts.bias]
+            term, view, view.stack, options, lambda parts, w: [parts.of_laws()]
         )
         return finished(entropies, view), finished(_matrix(term, view, options), view), method
 
@@ -227,8 +226,19 @@ class Parts(NamedTuple):
     """Statistics of the members under one term, and what draws take from their entropies."""
 
     entropies: Array
-    bias: Array
     dispersion: Array
+    #: H_U − H_V, (M, n); None without draws that stand for more
+    bias: Array | None
+
+    def of_laws(self) -> Array:
+        """Entropies of what draws stand for."""
+        return self.entropies if self.bias is None else self.entropies + self.bias
+
+    def less_bias(self, value: Array, weights: Array | float) -> Array:
+        """A value (n,) less a sum of what draws take from every member."""
+        if self.bias is None:
+            return value
+        return value - namespace(value).sum(weights * self.bias, axis=0)
 
 
 Compute: TypeAlias = Callable[[Parts, Array], list[Array]]
@@ -259,16 +269,9 @@ def _over_laws(
     degree = getattr(kernel, "degree", None) or 0.0
 
     def tile(found: Statistics, some: Stack) -> list[Array]:
-        xp = namespace(found.dispersion)
         if some.has_tails:
             found = _infinite_beyond_tails(found, some, degree)
-        start, biases = 0, []
-        for group in some.groups:
-            stop = start + group.atoms.lead[0]
-            biases.append(_bias(group, found.entropies[start:stop, ...], options))
-            start = stop
-        bias = biases[0] if len(biases) == 1 else xp.concat(biases, axis=0)
-        parts = Parts(found.entropies, bias, found.dispersion)
+        parts = Parts(found.entropies, found.dispersion, _bias(some, found.entropies, options))
         return compute(parts, some.member_weights()[:, None])
 
     found, method = over_tiles(kernel, width, stack, options, tile)
@@ -277,11 +280,25 @@ def _over_laws(
     return found, worst_method(stack.method, method)
 
 
-def _bias(law: Law, entropies: Array, options: Options) -> Array:
-    """H_U − H_V of every member: what its finite number of draws takes away, (m, n)."""
+def _bias(stack: Stack, entropies: Array, options: Options) -> Array | None:
+    """H_U − H_V of every member, (M, n); None if it is zero for all of them."""
+    corrected = [
+        law.drawn and (options.unbiased_samples or law.method == "monte-carlo")
+        for law in stack.groups
+    ]
+    if not any(corrected):
+        return None
     xp = namespace(entropies)
-    if not law.drawn or not (options.unbiased_samples or law.method == "monte-carlo"):
-        return xp.zeros_like(entropies)
+    biases = []
+    for (start, law), draws in zip(stack.offsets(), corrected, strict=True):
+        own = entropies[start : start + law.atoms.lead[0], ...]
+        biases.append(_bias_of_draws(law, own) if draws else xp.zeros_like(own))
+    return biases[0] if len(biases) == 1 else xp.concat(biases, axis=0)
+
+
+def _bias_of_draws(law: Law, entropies: Array) -> Array:
+    """What the finite number of draws takes away from every member, (m, n)."""
+    xp = namespace(entropies)
     if law.count < 2:
         raise InsufficientDataError(
             "unbiased statistics need at least two draws of each law, got N = 1; "

@@ -1,13 +1,15 @@
 """The door: arrays whose values can be read on the CPU are seen as NumPy, without a copy.
 
 NumPy arrays, torch tensors that record no gradient and jax arrays outside of a trace go through;
-results take the same way back. Everything else stays in its library and is recorded there.
+results take the same way back. Everything else stays in its library and is recorded there: step by
+step, or as one step where its derivative is known.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,13 +93,104 @@ def _is_readable(array: Array) -> bool:
     if isinstance(array, np.ndarray):
         return True
     if is_torch(array):
-        torch = sys.modules["torch"]
-        recorded = array.requires_grad and torch.is_grad_enabled()
-        return array.device.type == "cpu" and not recorded and not is_traced(array)
+        return _is_plain(array) and not is_recorded(array)
     if is_jax(array) and not is_traced(array):
         devices = array.devices()
         return len(devices) == 1 and next(iter(devices)).platform == "cpu"
     return False
+
+
+def is_recorded(array: Array) -> bool:
+    """Whether torch keeps what is done with an array for its gradient."""
+    return is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled()
+
+
+def _is_plain(tensor: Array) -> bool:
+    """Whether a tensor of torch is numbers on the CPU, with no transformation around it."""
+    return not _is_watched() and _is_of_cpu(tensor)
+
+
+def _is_of_cpu(tensor: Array) -> bool:
+    torch = sys.modules["torch"]
+    own = type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter
+    return bool(own and tensor.device.type == "cpu")
+
+
+def _is_watched() -> bool:
+    """Whether torch looks at all that is done: a compiler, a trace, a transform, duals."""
+    torch = sys.modules["torch"]
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch.autograd.forward_ad._current_level >= 0
+    )
+
+
+def opens_for_losses(arrays: Sequence[Any]) -> bool:
+    """Whether arrays are plain tensors of which one asks for a gradient."""
+    if not is_torch(arrays[0]) or not any(map(is_recorded, arrays)):
+        return False
+    return not _is_watched() and all(map(_is_of_cpu, arrays))
+
+
+def recorded(
+    values: Sequence[np.ndarray],
+    tensors: Sequence[Array],
+    slopes: Callable[[list[np.ndarray | None]], Sequence[np.ndarray]],
+    again: Callable[[Sequence[Array]], Sequence[Array]],
+) -> tuple[Array, ...]:
+    """Values that were computed from tensors outside of torch, as one step that torch records.
+
+    ``slopes`` turns derivatives by the values into those by the tensors. ``again`` makes the values
+    of tensors inside of torch, for derivatives of derivatives.
+    """
+    found: tuple[Array, ...] = _step().apply(values, slopes, again, *tensors)
+    return found
+
+
+@functools.cache
+def _step() -> Any:
+    torch = sys.modules["torch"]
+
+    class Step(torch.autograd.Function):  # type: ignore[name-defined, misc]
+        @staticmethod
+        def forward(ctx: Any, values: Any, slopes: Any, again: Any, *tensors: Array) -> Any:
+            ctx.save_for_backward(*tensors)
+            ctx.set_materialize_grads(False)
+            ctx.slopes, ctx.again = slopes, again
+            return tuple(torch.from_numpy(value) for value in values)
+
+        @staticmethod
+        def backward(ctx: Any, *by_values: Array | None) -> Any:
+            tensors = ctx.saved_tensors
+            wanted = ctx.needs_input_grad[3:]
+            if torch.is_grad_enabled():
+                found = _slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
+            else:
+                slopes = ctx.slopes([None if g is None else g.numpy() for g in by_values])
+                found = [
+                    torch.from_numpy(slope).to(tensor.dtype) if want else None
+                    for slope, tensor, want in zip(slopes, tensors, wanted, strict=True)
+                ]
+            return None, None, None, *found
+
+    def _slopes_inside(values: Any, tensors: Any, wanted: Any, by_values: Any) -> list[Any]:
+        used = [(v, g) for v, g in zip(values, by_values, strict=True) if g is not None]
+        inputs = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want]
+        slopes = iter(
+            torch.autograd.grad(
+                [v for v, _ in used],
+                inputs,
+                [g for _, g in used],
+                create_graph=True,
+                allow_unused=True,
+            )
+        )
+        return [next(slopes) if want else None for want in wanted]
+
+    return Step
 
 
 def entered(array: Array) -> np.ndarray:

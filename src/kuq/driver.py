@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kuq import _compiled
+from kuq import _compiled, door
 from kuq._array import (
     Array,
     adopted,
@@ -16,23 +16,25 @@ from kuq._array import (
     detach,
     epsilon,
     index_array,
+    is_array,
     is_traced,
     namespace,
     power_of_two,
     safe_sqrt,
     sum_of_squares,
+    widen,
 )
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import Points, Products
 from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.distributions.strays import prepared
+from kuq.distributions.strays import prepared, without_strays
 from kuq.expectations import heavy_tails
-from kuq.forms.form import Crossing, Expecting, Form, Measure, Problem, Statistics
+from kuq.forms.form import Crossing, Differentiated, Expecting, Form, Measure, Problem, Statistics
 from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
-from kuq.tiles import pieces
+from kuq.tiles import budget_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
@@ -56,7 +58,77 @@ def over_tiles(
         width = 1.0 if bandwidth is not None else None
         found, method = over_tiles(kernel, width, stack.blank(), options, compute)
         return [value[..., :0] for value in found], method
-    reference = stack.reference
+    numpy = type(stack.reference) is np.ndarray
+    if not numpy and _compiled.serves_losses() and door.opens_for_losses(list(stack.arrays())):
+        known = _as_one_step(kernel, bandwidth, stack, options)
+        if known is not None:
+            return compute(*known), "exact"
+    return _step_by_step(kernel, bandwidth, stack, options, compute)
+
+
+def _as_one_step(
+    kernel: Kernel, bandwidth: Array | float | None, stack: Stack, options: Options
+) -> tuple[Statistics, Stack] | None:
+    """Statistics of tensors as one step that torch records; None if no form knows its derivative.
+
+    The stack that comes with them has weights of their precision.
+    """
+    weights = [stack.weights, *(law.weights for law in stack.groups)]
+    if any(map(door.is_recorded, (*weights, bandwidth))):
+        return None
+    if kernel.weights is not None:
+        stack = stretched(stack.widened(), kernel.weights)
+        kernel = dataclasses.replace(kernel, weights=None)  # type: ignore[type-var]
+    wide = stack.mapped(lambda array: widen(door.entered(array)))
+    problem = Problem.of(kernel, wide, compiled=True)
+    found_plan = plan(problem)
+    form = found_plan.forms[0]
+    if not isinstance(form, Differentiated) or not form.differentiates(problem):
+        return None
+    usual = all(law.tail is None and without_strays(law) is law for law in wide.groups)
+    width = door.entered(bandwidth) if is_array(bandwidth) else bandwidth
+    budget = budget_elements(options.max_memory, wide.reference)
+    measure = Measure(kernel, width, options.rtol, budget, compiled=True).at(slice(None))
+    if usual and not form.any_units(problem):
+        measure, (same,), _ = _to_units(measure, [wide])
+        usual = same is wide
+    if not usual or found_plan.apart is not None:
+        return None
+    found, by_atoms = form.with_slopes(measure, wide)
+    if found.lost is not None and found.lost.any():
+        return None
+
+    def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        by_entropies, by_dispersion = by_values
+        if by_dispersion is None:
+            by_dispersion = np.zeros_like(found.dispersion)
+        return by_atoms(by_entropies, by_dispersion)
+
+    def again(tensors: Sequence[Array]) -> list[Array]:
+        arrays = iter(tensors)
+        inside = stack.map(
+            lambda law: dataclasses.replace(law, atoms=law.atoms.map(lambda *_: next(arrays)))
+        )
+        return _step_by_step(kernel, bandwidth, inside, options, lambda s, _: list(s[:2]))[0]
+
+    tensors = [getattr(law.atoms, name) for law in stack.groups for name in law.atoms.extra]
+    values = door.recorded(found[:2], tensors, slopes, again)
+    shares = door.left(wide.member_weights(), stack.reference)
+    groups = (
+        law if law.weights is None else dataclasses.replace(law, weights=widen(law.weights))
+        for law in stack.groups
+    )
+    return Statistics(*values), Stack(tuple(groups), shares)
+
+
+def _step_by_step(
+    kernel: Kernel,
+    bandwidth: Array | float | None,
+    stack: Stack,
+    options: Options,
+    compute: Callable[[Statistics, Stack], list[Array]],
+) -> tuple[list[Array], str]:
+    n, reference = stack.batch_count, stack.reference
     compiled = _compiled.wanted(_work(stack), reference)
     problem = Problem.of(kernel, stack, compiled)
     found_plan = plan(problem)

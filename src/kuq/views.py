@@ -115,8 +115,7 @@ def _through_the_door(term: Term, found: list[View]) -> list[View]:
     stages = [found[0].marginal.weights] if found[0].marginal else []
     arrays = [array for view in found for array in view.stack.arrays()]
     arrays += [array for array in (*own, *stages) if is_array(array)]
-    mixed = {library_of(array) for array in arrays} != {library_of(arrays[0])}
-    if mixed or not door.opens_for(arrays):
+    if not door.opens_for(arrays) or len({library_of(array) for array in arrays}) > 1:
         return found
     return [view.through_the_door() for view in found]
 

@@ -70,14 +70,10 @@ def folded(mean, deviation):
     return 2 * deviation * torch.exp(normal.log_prob(z)) + mean * (2 * normal.cdf(z) - 1)
 
 
-def test_folded_mean_and_its_gradient():
-    mean, deviation = numbers(20), numbers(20, seed=1, positive=True)
-    same_with_gradients(losses.folded_mean(mean, deviation), folded(mean, deviation), [mean])
-    assert torch.autograd.gradcheck(losses.folded_mean, (mean, deviation))
-
-
+@pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize("components", [1, 2, K])
-def test_mixture_crps_over_all_pairs(components):
+def test_mixture_crps_over_all_pairs(components, eager):
+    """As one step on the CPU, and as it stands in graphs."""
     logits, loc = numbers(M, B, components), numbers(M, B, components, seed=1)
     scale, y = numbers(M, B, components, seed=2, positive=True), numbers(M, B, seed=3)
     weights = torch.softmax(logits, -1)
@@ -87,14 +83,24 @@ def test_mixture_crps_over_all_pairs(components):
     )
     between = (weights[..., :, None] * weights[..., None, :] * pairs).sum((-1, -2))
     exact = (weights * folded(y[..., None] - loc, scale)).sum(-1) - between / 2
-    same_with_gradients(losses.mixture_crps(weights, loc, scale, y), exact, [logits, loc, scale])
+    head = kuq.nn.MixtureHead(1, n_components=components)
+    loss = head.loss if eager else head.closed_loss
+    ours = loss((weights, loc, scale), y, kuq.CRPS())
+    same_with_gradients(ours, exact, [logits, loc, scale])
+
+
+def test_normal_crps_is_that_of_the_formula():
+    loc, scale, y = numbers(M, B), numbers(M, B, seed=1, positive=True), numbers(M, B, seed=2)
+    ours = kuq.nn.NormalHead(1).loss((loc, scale), y, kuq.CRPS())
+    same_with_gradients(ours, folded(y - loc, scale) - scale / math.sqrt(math.pi), [loc, scale])
 
 
 def test_fair_crps_over_all_pairs():
     values, y = numbers(M, B, N, 2), numbers(M, B, 2, seed=1)
     gaps = (values[:, :, :, None] - values[:, :, None]).abs().sum((2, 3)) / (2 * N * (N - 1))
     exact = (values - y[:, :, None]).abs().mean(2) - gaps
-    same_with_gradients(losses.samples_crps(values, y, 2), exact, [values])
+    each = kuq.Marginal(kuq.Energy(), reduce=None)
+    same_with_gradients(kuq.score(kuq.Samples(values, 1), y, each), exact, [values])
 
 
 def test_fair_energy_over_all_pairs():
@@ -102,12 +108,14 @@ def test_fair_energy_over_all_pairs():
     i, j = np.triu_indices(N, 1)
     between = (values[:, :, i] - values[:, :, j]).norm(dim=-1).sum(-1) / (N * (N - 1))
     exact = (values - y[:, :, None]).norm(dim=-1).mean(-1) - between
-    same_with_gradients(losses.samples_energy(values, y), exact, [values])
+    head = kuq.nn.SamplerHead(1, (D,))
+    same_with_gradients(head.loss((values,), y, kuq.Energy()), exact, [values])
 
 
 def test_energy_of_equal_draws_has_a_gradient():
     values = torch.ones(1, 1, 4, 3, requires_grad=True)
-    losses.samples_energy(values, torch.zeros(1, 1, 3)).sum().backward()
+    head = kuq.nn.SamplerHead(1, (3,))
+    head.loss((values,), torch.zeros(1, 1, 3), kuq.Energy()).sum().backward()
     assert torch.isfinite(values.grad).all()
 
 

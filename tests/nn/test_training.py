@@ -1,5 +1,7 @@
 """The loop: stopping, rates, best weights, resuming, interruption, compilation."""
 
+import math
+
 import numpy as np
 import pytest
 from nn.problems import sine
@@ -200,22 +202,57 @@ def test_few_members_that_are_left_train_as_all_do():
     torch.testing.assert_close(results[1][:3], start[:3])
 
 
-@pytest.mark.parametrize("head", [kuq.nn.NormalHead, kuq.nn.MixtureHead, kuq.nn.SamplerHead])
-def test_compiled_steps_are_the_same_steps(head):
+@pytest.mark.parametrize(
+    ("head", "loss"),
+    [
+        (kuq.nn.NormalHead, None),
+        (kuq.nn.NormalHead, kuq.CRPS()),
+        (kuq.nn.MixtureHead, None),
+        (kuq.nn.SamplerHead, None),
+    ],
+)
+def test_compiled_steps_are_the_same_steps(head, loss):
     """Traced as for the compiler, run by torch itself."""
     networks = small(head=head), small(head=head)
     for network, compiled in zip(networks, (False, "eager"), strict=True):
         training = kuq.nn.Training(
             max_epochs=3, batch_size=50, burn_in=1, n_samples=3, compile=compiled
         )
-        kuq.nn.fit(network, X, Y, training=training)
+        kuq.nn.fit(network, X, Y, loss=loss, training=training)
     torch.testing.assert_close(weights(networks[0]), weights(networks[1]), rtol=1e-3, atol=1e-5)
+
+
+def plain_crps(outputs, y, score):
+    """The CRPS of a normal as it is written in books."""
+    loc, scale = outputs
+    z = (y - loc) / scale
+    bell = math.sqrt(2 / math.pi) * torch.exp(-z * z / 2)
+    return scale * (z * torch.erf(z / math.sqrt(2)) + bell - 1 / math.sqrt(math.pi))
+
+
+def test_steps_are_those_of_the_formula(monkeypatch):
+    """Losses by ``kuq.score`` move weights as plain torch does; Adam divides rounding by itself."""
+    ours, theirs = small(), small()
+    training = kuq.nn.Training(max_epochs=3, batch_size=40)
+    kuq.nn.fit(ours, X, Y, loss=kuq.CRPS(), training=training)
+    monkeypatch.setattr(theirs.head, "loss", plain_crps)
+    kuq.nn.fit(theirs, X, Y, loss=kuq.CRPS(), training=training)
+    torch.testing.assert_close(weights(ours), weights(theirs), rtol=1e-3, atol=1e-5)
+
+
+def test_a_network_that_diverges_shows_it_in_its_loss():
+    head = kuq.nn.NormalHead(1)
+    loc = torch.tensor([[0.0, float("nan")]], requires_grad=True)
+    loss = head.loss((loc, torch.ones(1, 2)), torch.zeros(1, 2), kuq.CRPS())
+    assert torch.isfinite(loss).tolist() == [[True, False]]
+    loss.sum().backward()
 
 
 def test_what_cannot_be_compiled_is_refused():
     training = kuq.nn.Training(compile=True)
+    network = small(head=kuq.nn.EvidentialHead)
     with pytest.raises(kuq.ParameterError, match="compile=True needs"):
-        kuq.nn.fit(small(), X, Y, loss=kuq.Gaussian(1.0), training=training)
+        kuq.nn.fit(network, X, Y, loss=kuq.CRPS(), training=training)
     trunk = kuq.nn.OneByOne(torch.nn.Linear(3, 4))
     network = kuq.nn.Network(trunk, kuq.nn.NormalHead, (3,), n_members=2)
     with pytest.raises(kuq.ParameterError, match="compile=True needs"):

@@ -283,9 +283,9 @@ def to_scalar_atoms(law: Law) -> Law:
     """Scalar mixtures as weighted normal atoms, the form in which closed forms are known."""
     atoms = law.atoms
     if isinstance(atoms, LowRanks):
-        atoms = Normals(atoms.loc, safe_sqrt(atoms.variance()))
+        return dataclasses.replace(law, atoms=Normals(atoms.loc, safe_sqrt(atoms.variance())))
     if not isinstance(atoms, Products):
-        return law if atoms is law.atoms else dataclasses.replace(law, atoms=atoms)
+        return law
     xp = namespace(atoms.loc)
 
     def spread(a: Array) -> Array:  # (…, A, 1, K) -> (…, A·K, 1)

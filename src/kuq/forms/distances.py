@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from kuq._compiled import twin
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Differentiated, Form, Measure, Problem, Reading, Slopes, Statistics
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -26,7 +26,7 @@ _MOST_NUMBERS = 2**18
 
 
 @final
-class Distances(Form):
+class Distances(Form, Differentiated):
     def applies(self, problem: Problem) -> bool:
         if problem.reading is not Reading.COMPILED or not problem.only(Points):
             return False
@@ -44,32 +44,71 @@ class Distances(Form):
         return False
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        return _statistics(measure, pooled(stack))
+
+    def differentiates(self, problem: Problem) -> bool:
+        return problem.absolute or isinstance(problem.score, Gaussian)
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        draws = pooled(stack)
         known = profile_of(measure.score)
         assert known is not None
-        values = [draws_of(law) for law in stack.groups]
-        pooled = [
-            np.ascontiguousarray(x.transpose(1, 0, 2, 3)).reshape(x.shape[1], -1, x.shape[3])
-            for x in values
-        ]
-        equal = all(law.weights is None for law in stack.groups)
-        weights = [
-            np.repeat(1.0 / law.count, law.atoms.lead[0] * law.count)[None, :]
-            if equal
-            else law.full_weights().transpose(1, 0, 2).reshape(stack.batch_count, -1)
-            for law in stack.groups
-        ]
-        owners = [
-            start + np.repeat(np.arange(law.atoms.lead[0]), law.count)
-            for start, law in stack.offsets()
-        ]
-        entropies, dispersion, between = twin("distances").statistics(
-            *known,
-            measure.bandwidth,
-            *(_joined(parts, axis=1) for parts in (pooled, weights)),
-            _joined(owners, axis=0),
-            stack.member_weights(),
-        )
-        return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
+
+        def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
+            if by_entropies is None:
+                by_entropies = np.zeros((len(draws.members), len(by_dispersion)))
+            by_draws = twin("distance_slopes").slopes(
+                known[0], measure.bandwidth, *draws, by_entropies, by_dispersion
+            )
+            found, start = [], 0
+            for law in stack.groups:
+                m, n, count = law.atoms.lead
+                own = by_draws[:, start : start + m * count].reshape(n, m, count, -1)
+                found.append(own.transpose(1, 0, 2, 3))
+                start += m * count
+            return found
+
+        return _statistics(measure, draws), slopes
+
+
+class PooledDraws(NamedTuple):
+    """All draws (n, T, d), their weights inside of a member (n, T) or (1, T), owners, weights."""
+
+    values: np.ndarray
+    weights: np.ndarray
+    owners: np.ndarray
+    members: np.ndarray
+
+
+def pooled(stack: Stack) -> PooledDraws:
+    values = [
+        np.ascontiguousarray(x.transpose(1, 0, 2, 3)).reshape(x.shape[1], -1, x.shape[3])
+        for x in map(draws_of, stack.groups)
+    ]
+    equal = all(law.weights is None for law in stack.groups)
+    weights = [
+        np.repeat(1.0 / law.count, law.atoms.lead[0] * law.count)[None, :]
+        if equal
+        else law.full_weights().transpose(1, 0, 2).reshape(stack.batch_count, -1)
+        for law in stack.groups
+    ]
+    owners = [
+        start + np.repeat(np.arange(law.atoms.lead[0]), law.count) for start, law in stack.offsets()
+    ]
+    return PooledDraws(
+        _joined(values, axis=1),
+        _joined(weights, axis=1),
+        _joined(owners, axis=0),
+        stack.member_weights(),
+    )
+
+
+def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
+    known = profile_of(measure.score)
+    assert known is not None
+    found = twin("distances").statistics(*known, measure.bandwidth, *draws)
+    entropies, dispersion, between = found
+    return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
 
 
 def _joined(parts: list[np.ndarray], axis: int) -> np.ndarray:

@@ -6,8 +6,9 @@ import dataclasses
 import enum
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -205,6 +206,23 @@ class Crossing(ABC):
     @abstractmethod
     def inside(self, measure: Measure, law: Law) -> Array:
         """Σ w_i w_j D_ij inside every member, (m, n)."""
+
+
+#: Derivatives of Σ a·H + Σ b·dispersion by every array of the groups' atoms, from a (M, n), None
+#: for zero, and b (n,).
+Slopes: TypeAlias = Callable[[np.ndarray | None, np.ndarray], list[np.ndarray]]
+
+
+class Differentiated(ABC):
+    """A form that knows the derivative of its statistics by the atoms, for NumPy arrays."""
+
+    @abstractmethod
+    def differentiates(self, problem: Problem) -> bool:
+        """Whether it does so for a problem to which it applies."""
+
+    @abstractmethod
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        """The statistics and their derivative."""
 
 
 def pairs(problem: Problem) -> int:

@@ -11,7 +11,7 @@ so that every pair is looked at once. For single atoms nothing is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from typing import NamedTuple, final
 
 import numpy as np
@@ -22,7 +22,17 @@ from kuq._special import erfcx
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import scalar
-from kuq.forms.form import Crossing, Expecting, Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import (
+    Crossing,
+    Differentiated,
+    Expecting,
+    Form,
+    Measure,
+    Problem,
+    Reading,
+    Slopes,
+    Statistics,
+)
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -43,7 +53,7 @@ def has_closed_form(score: Score) -> bool:
 
 
 @final
-class ScalarPairs(Form, Expecting, Crossing):
+class ScalarPairs(Form, Expecting, Crossing, Differentiated):
     def applies(self, problem: Problem) -> bool:
         kinds = problem.only(Points, Normals, Products, LowRanks)
         return problem.dimension == 1 and kinds and has_closed_form(problem.score)
@@ -64,15 +74,15 @@ class ScalarPairs(Form, Expecting, Crossing):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         atoms = flattened(stack)
-        if not measure.compiled:
-            return _statistics(measure, atoms)
-        name = type(measure.kernel).__name__.lower().replace("energy", "absolute")
-        entropies, total, size = twin("scalar_pairs").statistics(
-            name, 0.0, measure.bandwidth, *atoms
-        )
-        can_lose = atoms.weights is not None or isinstance(measure.kernel, Laplace)
-        lost = (total <= CLOSE * size) & (size > 0) if can_lose and len(atoms.loc) > 1 else None
-        return Statistics(entropies, total, lost)
+        return _compiled(measure, atoms) if measure.compiled else _statistics(measure, atoms)
+
+    def differentiates(self, problem: Problem) -> bool:
+        kinds = problem.only(Points, Normals, Products)
+        return kinds and isinstance(problem.score, (Energy, Gaussian))
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        name = "gaussian" if isinstance(measure.kernel, Gaussian) else "absolute"
+        return with_slopes(name, measure, stack)
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
         p, q = to_scalar_atoms(p), to_scalar_atoms(q)
@@ -107,7 +117,7 @@ class ScalarPairs(Form, Expecting, Crossing):
 
 
 @final
-class DrawPairs(Form):
+class DrawPairs(Form, Differentiated):
     """Scalar draws under kernels that the compiled engine knows as profiles."""
 
     def applies(self, problem: Problem) -> bool:
@@ -124,23 +134,13 @@ class DrawPairs(Form):
         return False
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        kernel = measure.kernel
-        name, parameter = "bump", 0.0
-        if isinstance(kernel, Energy):
-            name, parameter = "power", kernel.beta
-        elif isinstance(kernel, RationalQuadratic):
-            name, parameter = "rational", kernel.alpha
-        atoms = flattened(stack)
-        weights = atoms.weights
-        if weights is None:
-            weights = np.ones_like(atoms.loc)
-        width = measure.bandwidth
-        if width is None:  # a homogeneous kernel comes in units of its own
-            width = 1.0
-        entropies, total, size = twin("scalar_pairs").statistics(
-            name, parameter, width, *atoms._replace(weights=weights)
-        )
-        return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
+        return _between_draws(measure, flattened(stack))
+
+    def differentiates(self, problem: Problem) -> bool:
+        return isinstance(problem.score, Gaussian)
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        return with_slopes("gaussian", measure, stack)
 
 
 class ScalarAtoms(NamedTuple):
@@ -158,21 +158,21 @@ class ScalarAtoms(NamedTuple):
 
 def flattened(stack: Stack) -> ScalarAtoms:
     laws = [to_scalar_atoms(law) for law in stack.groups]
-    single = max(law.count for law in laws) == 1
-    owners, start = [], 0
-    for law in laws:
-        stop = start + law.atoms.lead[0]
-        owners.append(np.repeat(np.arange(start, stop), law.count))
-        start = stop
-    columns = list(zip(*(_rows(law, single) for law in laws), strict=True))
-    joined = [_joined(column) for column in columns[: 2 if single else 3]]
-    weights = None if single else joined[2]
-    return ScalarAtoms(
-        joined[0], joined[1], weights, np.concatenate(owners), stack.member_weights()
-    )
+    single = all(law.count == 1 for law in laws)
+    loc, scale, weights = zip(*(_rows(law, single) for law in laws), strict=True)
+    owners = _owners(tuple((law.atoms.lead[0], law.count) for law in laws))
+    shares = None if single else _joined(weights)
+    return ScalarAtoms(_joined(loc), _joined(scale), shares, owners, stack.member_weights())
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+@functools.lru_cache(maxsize=256)
+def _owners(sizes: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """The member of every atom, from members and atoms of each in every group."""
+    counts = [count for members, count in sizes for _ in range(members)]
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _joined(parts: tuple[Array, ...]) -> Array:
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(list(parts), axis=0)
 
 
@@ -198,6 +198,63 @@ def _loc_and_scale(law: Law) -> tuple[Array, Array]:
         return loc, namespace(loc).zeros_like(loc)
     assert isinstance(atoms, Normals)
     return atoms.loc[..., 0], atoms.scale[..., 0]
+
+
+def _compiled(measure: Measure, atoms: ScalarAtoms) -> Statistics:
+    name = type(measure.kernel).__name__.lower().replace("energy", "absolute")
+    entropies, total, size = twin("scalar_pairs").statistics(name, 0.0, measure.bandwidth, *atoms)
+    return Statistics(entropies, total, _lost(measure, atoms, total, size))
+
+
+def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
+    kernel = measure.kernel
+    name, parameter = "bump", 0.0
+    if isinstance(kernel, Energy):
+        name, parameter = "power", kernel.beta
+    elif isinstance(kernel, RationalQuadratic):
+        name, parameter = "rational", kernel.alpha
+    weights = atoms.weights
+    if weights is None:
+        weights = np.ones_like(atoms.loc)
+    width = measure.bandwidth
+    if width is None:  # a homogeneous kernel comes in units of its own
+        width = 1.0
+    entropies, total, size = twin("scalar_pairs").statistics(
+        name, parameter, width, *atoms._replace(weights=weights)
+    )
+    return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
+
+
+def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+    """Sums over pairs of atoms by the name of a compiled loop, and their derivatives."""
+    atoms = flattened(stack)
+    entropies, total, size, (inside, outside) = twin("scalar_slopes").statistics(
+        name, measure.bandwidth, *atoms
+    )
+
+    def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
+        found, start = [], 0
+        for law in stack.groups:
+            m, n, count = law.atoms.lead
+            stop = start + m * count * law.atoms.inner
+            some = (slice(0, len(law.atoms.extra)), slice(start, stop))
+            rows = by_dispersion * outside[some]
+            if by_entropies is not None:
+                rows += by_entropies[atoms.owners[start:stop]] * inside[some]
+            columns = rows.reshape(-1, m, (stop - start) // m, n).transpose(0, 1, 3, 2)
+            for k, array in enumerate(law.atoms.extra):
+                shape = getattr(law.atoms, array).shape
+                known = k < len(columns)  # else the weight of a single atom, which is one
+                found.append(columns[k].reshape(shape) if known else np.zeros(shape))
+            start = stop
+        return found
+
+    return Statistics(entropies, total, _lost(measure, atoms, total, size)), slopes
+
+
+def _lost(measure: Measure, atoms: ScalarAtoms, total: Array, size: Array) -> Array | None:
+    can_lose = atoms.weights is not None or isinstance(measure.kernel, Laplace)
+    return (total <= CLOSE * size) & (size > 0) if can_lose and len(atoms.loc) > 1 else None
 
 
 def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
@@ -240,9 +297,7 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     if inner is not None:
         entropies = entropies + inner
         total = total - 2 * xp.sum(w * inner, axis=0)
-    can_lose = inner is not None or isinstance(measure.kernel, Laplace)
-    lost = (total <= CLOSE * size) & (size > 0) if can_lose and count > 1 else None
-    return Statistics(entropies, total, lost)
+    return Statistics(entropies, total, _lost(measure, atoms, total, size))
 
 
 def _inside(atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray, values: Array) -> Array:

@@ -11,19 +11,22 @@ import numpy as np
 from kuq._array import Array, from_numpy, namespace
 from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Differentiated, Form, Measure, Problem, Reading, Slopes, Statistics
+from kuq.forms.scalar_pairs import with_slopes
 from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
 _CLOSE = 1e-3
 #: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
 _FEW_DRAWS = 12
+#: The same for the draws of all members together and their derivatives.
+_FEW_TOGETHER = 128
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
 _AT_ONCE = 2**15
 
 
 @final
-class SortedDraws(Form):
+class SortedDraws(Form, Differentiated):
     """The dispersion is twice the entropy of all draws together less that of the members."""
 
     def applies(self, problem: Problem) -> bool:
@@ -51,6 +54,12 @@ class SortedDraws(Form):
         dispersion = 2 * (pooled - mean)
         return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
 
+    def differentiates(self, problem: Problem) -> bool:
+        return problem.atoms <= _FEW_TOGETHER
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        return with_slopes("distance", measure, stack)
+
 
 @final
 class Steps(Form):
@@ -74,7 +83,7 @@ class Steps(Form):
 
 
 @final
-class FewDraws(Form):
+class FewDraws(Form, Differentiated):
     """Compiled code for few draws in each member: all pairs, and nothing cancels."""
 
     def applies(self, problem: Problem) -> bool:
@@ -94,6 +103,12 @@ class FewDraws(Form):
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         values = draws_of(stack.groups[0])[..., 0].transpose(0, 2, 1)
         return Statistics(*twin("sample_pairs").absolute(values, stack.member_weights()))
+
+    def differentiates(self, problem: Problem) -> bool:
+        return problem.atoms <= _FEW_TOGETHER
+
+    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+        return with_slopes("distance", measure, stack)
 
 
 def _equal_steps(values: Array) -> Array:

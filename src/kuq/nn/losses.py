@@ -1,46 +1,17 @@
-"""Scores of predictions as training losses, in plain torch where that is worth it.
+"""Training losses in plain torch, where ``kuq.score`` has no single step or a graph too long.
 
-Each closed form takes the parameters of a law, (M, B, …), and outcomes, and gives (M, B), the same
-numbers as ``kuq.score``. They stay in float32, and the costly ones have gradients of their own.
+Each takes the parameters of a law, (M, B, …), and outcomes, and gives (M, B), the same numbers as
+``kuq.score``. They stay in float32.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 _SQRT2 = math.sqrt(2)
-_TWO_PHI = math.sqrt(2 / math.pi)
-
-
-class _FoldedMean(torch.autograd.Function):
-    """E|Z| of Z ~ N(mean, deviation²); its gradient is erf and twice the density, known already."""
-
-    @staticmethod
-    def forward(mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        z = mean / deviation
-        sign = torch.erf(z / _SQRT2)
-        bell = torch.exp(z.square() * -0.5).mul_(_TWO_PHI)
-        return torch.addcmul(deviation * bell, mean, sign), sign, bell
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        _, sign, bell = output
-        ctx.mark_non_differentiable(sign, bell)
-        ctx.save_for_backward(sign, bell)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
-        sign, bell = ctx.saved_tensors
-        return gradient * sign, gradient * bell
-
-
-def folded_mean(mean: Tensor, deviation: Tensor) -> Tensor:
-    """E|Z| of a normal with a positive deviation."""
-    return _FoldedMean.apply(mean, deviation)[0]  # type: ignore[no-any-return, no-untyped-call]
 
 
 def over_event(values: Tensor, event_ndim: int, reduce: str) -> Tensor:
@@ -56,57 +27,21 @@ def normal_log(loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
     return ((y - loc) / scale).square() * 0.5 + torch.log(scale) + 0.5 * math.log(2 * math.pi)
 
 
-def normal_crps(loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
-    """The CRPS of each coordinate of a normal."""
-    return folded_mean(y - loc, scale) - scale / math.sqrt(math.pi)
-
-
 def mixture_crps(weights: Tensor, loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
-    """The CRPS of each coordinate of a mixture of normals, over pairs i < j of components.
-
-    Differences over pairs are products with a constant matrix: its gradient is a product, too,
-    where indexing would have to scatter.
-    """
-    to_outcome = (weights * folded_mean(y[..., None] - loc, scale)).sum(-1)
+    """The CRPS of each coordinate of a mixture of normals, over pairs i < j of components."""
+    to_outcome = (weights * _folded_mean(y[..., None] - loc, scale)).sum(-1)
     own = (weights.square() * scale).sum(-1) / math.sqrt(math.pi)
-    count = loc.shape[-1]
-    if count == 1:
-        return to_outcome - own
-    first, second = _pairs(count, loc)
-    gap = loc @ (first - second)
-    deviation = torch.sqrt(scale.square() @ (first + second))
-    shares = (weights @ first) * (weights @ second)
-    return to_outcome - own - (shares * folded_mean(gap, deviation)).sum(-1)
+    i, j = torch.triu_indices(loc.shape[-1], loc.shape[-1], 1, device=loc.device)
+    deviation = torch.sqrt(scale[..., i].square() + scale[..., j].square())
+    pairs = _folded_mean(loc[..., i] - loc[..., j], deviation)
+    return to_outcome - own - (weights[..., i] * weights[..., j] * pairs).sum(-1)
 
 
-def _pairs(count: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Matrices (count, pairs) that pick the first and the second of every pair."""
-    upper = torch.triu_indices(count, count, 1, device=like.device)
-    eye = torch.eye(count, dtype=like.dtype, device=like.device)
-    return eye[:, upper[0]], eye[:, upper[1]]
-
-
-def samples_crps(values: Tensor, y: Tensor, axis: int) -> Tensor:
-    """The fair CRPS of draws along an axis, by sorting: memory and time of the draws alone."""
-    count = values.shape[axis]
-    to_outcome = (values - y.unsqueeze(axis)).abs().mean(axis)
-    ordered = values.movedim(axis, -1).sort(dim=-1).values
-    rank = torch.arange(1, count + 1, dtype=values.dtype, device=values.device)
-    return to_outcome - ordered @ ((2 * rank - count - 1) / (count * (count - 1)))
-
-
-def samples_energy(values: Tensor, y: Tensor) -> Tensor:
-    """The fair energy score of draws (M, B, N, d), y (M, B, d).
-
-    Distances come from torch.cdist, outcome and draws in one call: no temporary has the size of
-    all pairs times d. Its form by matrix products is left out, which is inexact in float32.
-    """
-    count = values.shape[2]
-    points = torch.cat([values, y.unsqueeze(2)], dim=2)
-    exact = "donot_use_mm_for_euclid_dist"
-    distances = torch.cdist(values, points, compute_mode=exact)
-    pairs = distances[..., :count].sum((-1, -2)) / (2 * count * (count - 1))
-    return distances[..., count].mean(-1) - pairs
+def _folded_mean(mean: Tensor, deviation: Tensor) -> Tensor:
+    """E|Z| of a normal with a positive deviation."""
+    z = mean / deviation
+    bell = math.sqrt(2 / math.pi) * torch.exp(-0.5 * z.square())
+    return mean * torch.erf(z / _SQRT2) + deviation * bell
 
 
 def low_rank_gaussian(

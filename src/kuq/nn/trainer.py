@@ -166,10 +166,10 @@ class Trainer:
         return self.network.noise(generators, rows, self.training.n_samples, self.device)
 
     def _compiled(self) -> CompiledStep:
-        if not self.network.at_once or not self._has_plain_loss():
+        if not self.network.at_once or not self._compiles():
             raise ParameterError(
-                "compile=True needs a backbone that computes all members at once, and a loss that "
-                f"{type(self.network.head).__name__} has in plain torch, such as its own"
+                "compile=True needs a backbone that computes all members at once, and a loss with "
+                f"a short graph; for {type(self.network.head).__name__} that is its own"
             )
         backend = self.training.compile if isinstance(self.training.compile, str) else "inductor"
 
@@ -191,11 +191,10 @@ class Trainer:
         return head.loss(outputs, y, self.score).mean(1)
 
     @torch.no_grad()
-    def _has_plain_loss(self) -> bool:
+    def _compiles(self) -> bool:
         x, y = next(iter(self.rows.pieces(1, self.network.n_members)))
         noise = None if self.noise is None else self.noise[:, :, :2]
-        outputs = self.network.outputs(x, noise)
-        return self.network.head.closed_loss(outputs, y, self.score) is not None
+        return self.network.head.compiles(self.network.outputs(x, noise), y, self.score)
 
     @torch.no_grad()
     def _validate(self, burning: bool) -> np.ndarray:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
-from kuq._array import Array
+from kuq._array import Array, checks, is_traced
 from kuq.distributions.base import Prediction
 from kuq.errors import ShapeError
-from kuq.kernels.base import Score
-from kuq.kernels.energy import Energy
-from kuq.kernels.log_score import LogScore
-from kuq.kernels.marginal import Marginal
+from kuq.kernels.base import Kernel, Score
 from kuq.nn.layers import ChannelLinear, MemberLinear, Members
 from kuq.uncertainty import score as kuq_score
 
@@ -32,6 +30,8 @@ class Head(nn.Module, ABC):
     width: int
     #: Channels of noise that have to be joined to the inputs.
     noise_channels = 0
+    #: Whether kernel scores of its law are one step on the CPU, and elsewhere graphs of few steps.
+    one_step = False
 
     def __init__(
         self,
@@ -76,11 +76,19 @@ class Head(nn.Module, ABC):
 
     def loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor:
         """The score of every prediction, (M, B); None is the loss the head is known for."""
-        value = self.closed_loss(parameters, y, score)
+        as_one = self.one_step and isinstance(score, Kernel) and not is_traced(y) and y.is_cpu
+        value = None if as_one else self.closed_loss(parameters, y, score)
         if value is None:
             assert score is not None
-            value = kuq_score(self.law(parameters), self.outcome(y), score)
+            # Heads give valid parameters, and NaN of a network that diverges shows in its loss.
+            with checks(False), torch.autocast(y.device.type, enabled=False):
+                value = kuq_score(self.law(parameters), self.outcome(y), score)
         return value
+
+    def compiles(self, parameters: Parameters, y: Tensor, score: Score | None) -> bool:
+        """Whether the graph of the loss is short enough to be compiled."""
+        kernel = self.one_step and isinstance(score, Kernel)
+        return kernel or self.closed_loss(parameters, y, score) is not None
 
     def outcome(self, y: Tensor) -> Tensor:
         """Outcomes (…, event…) with the axes that the law has."""
@@ -98,9 +106,9 @@ class Head(nn.Module, ABC):
     def default_score(self, y: Tensor) -> Score | None:
         """What this head is trained by, given the outcomes it is to learn."""
 
-    @abstractmethod
     def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
-        """The loss in plain torch, or None where ``kuq.score`` has to do it."""
+        """The loss in plain torch, or None where ``kuq.score`` does it."""
+        return None
 
     @abstractmethod
     def mean(self, parameters: tuple[Array, ...]) -> Array:
@@ -111,21 +119,3 @@ class Head(nn.Module, ABC):
         self, parameters: tuple[Array, ...], shift: Array, scale: Array
     ) -> tuple[Array, ...]:
         """The parameters of shift + scale · Y; both broadcast against the event."""
-
-
-def is_log(score: Score | None) -> bool:
-    return isinstance(score, LogScore)
-
-
-def is_absolute(score: Score | None) -> bool:
-    """Whether this is the energy kernel of exponent one, without weights."""
-    return isinstance(score, Energy) and score.beta == 1.0 and score.weights is None
-
-
-def crps_reduction(score: Score | None, event_ndim: int) -> str | None:
-    """How a CRPS is reduced over the event, None if the score is not one."""
-    if event_ndim == 0 and is_absolute(score):
-        return "mean"
-    if not isinstance(score, Marginal) or score.weights is not None:
-        return None
-    return score.reduce if is_absolute(score.kernel) else None

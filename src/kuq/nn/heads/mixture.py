@@ -11,10 +11,11 @@ from torch.nn import functional
 from kuq._array import Array
 from kuq.distributions.mixture import NormalMixture
 from kuq.kernels.base import Score
-from kuq.kernels.marginal import CRPS
+from kuq.kernels.energy import Energy
+from kuq.kernels.marginal import CRPS, Marginal
 from kuq.nn import losses
 from kuq.nn.backbones import check_positive
-from kuq.nn.heads.base import Head, Parameters, crps_reduction
+from kuq.nn.heads.base import Head, Parameters
 
 #: Keeps variances positive in float32.
 _LEAST = 1e-6
@@ -32,6 +33,7 @@ class MixtureHead(Head):
     NormalMixture(batch=(5,), K=3, event=())
     """
 
+    one_step = True
     quantiles: Tensor
 
     def __init__(
@@ -62,7 +64,7 @@ class MixtureHead(Head):
         return CRPS()
 
     def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
-        reduce = crps_reduction(score, self.event_ndim)
+        reduce = _crps_reduction(score, self.event_ndim)
         if reduce is None:
             return None
         weights, loc, scale = parameters
@@ -78,3 +80,16 @@ class MixtureHead(Head):
     ) -> tuple[Array, ...]:
         weights, loc, deviation = parameters
         return weights, loc * scale[..., None] + shift[..., None], deviation * scale[..., None]
+
+
+def _crps_reduction(score: Score | None, event_ndim: int) -> str | None:
+    """How a CRPS is reduced over the event, None if the score is not one."""
+    if event_ndim == 0 and _is_absolute(score):
+        return "mean"
+    if not isinstance(score, Marginal) or score.weights is not None:
+        return None
+    return score.reduce if _is_absolute(score.kernel) else None
+
+
+def _is_absolute(score: Score | None) -> bool:
+    return isinstance(score, Energy) and score.beta == 1.0 and score.weights is None

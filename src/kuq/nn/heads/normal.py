@@ -13,7 +13,7 @@ from kuq.distributions.normal import Normal
 from kuq.kernels.base import Score
 from kuq.kernels.log_score import LogScore
 from kuq.nn import losses
-from kuq.nn.heads.base import Head, Parameters, crps_reduction, is_log
+from kuq.nn.heads.base import Head, Parameters
 
 #: softplus of this is one half: a head that outputs zeros predicts N(0, 1).
 _HALF = -0.43275212956
@@ -34,6 +34,7 @@ class NormalHead(Head):
     """
 
     width = 2
+    one_step = True
 
     def __init__(
         self,
@@ -61,13 +62,10 @@ class NormalHead(Head):
         return LogScore()
 
     def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
+        if not isinstance(score, LogScore):
+            return None
         loc, scale = parameters
-        if is_log(score):
-            return losses.over_event(losses.normal_log(loc, scale, y), self.event_ndim, "sum")
-        reduce = crps_reduction(score, self.event_ndim)
-        if reduce is not None:
-            return losses.over_event(losses.normal_crps(loc, scale, y), self.event_ndim, reduce)
-        return None
+        return losses.over_event(losses.normal_log(loc, scale, y), self.event_ndim, "sum")
 
     def mean(self, parameters: tuple[Array, ...]) -> Array:
         return parameters[0]

@@ -11,9 +11,8 @@ from kuq.distributions.samples import Samples
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.marginal import CRPS
-from kuq.nn import losses
 from kuq.nn.backbones import check_positive
-from kuq.nn.heads.base import Head, Parameters, crps_reduction, is_absolute
+from kuq.nn.heads.base import Head, Parameters
 
 
 @final
@@ -30,6 +29,7 @@ class SamplerHead(Head):
     """
 
     width = 1
+    one_step = True
 
     def __init__(
         self,
@@ -56,16 +56,6 @@ class SamplerHead(Head):
 
     def default_score(self, y: Tensor) -> Score:
         return Energy() if self.event_ndim else CRPS()
-
-    def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
-        (values,) = parameters
-        reduce = crps_reduction(score, self.event_ndim)
-        if reduce is not None:
-            return losses.over_event(losses.samples_crps(values, y, 2), self.event_ndim, reduce)
-        if is_absolute(score):
-            flat = values.flatten(3) if self.event_ndim else values[..., None]
-            return losses.samples_energy(flat, y.reshape(*flat.shape[:2], -1))
-        return None
 
     def mean(self, parameters: tuple[Array, ...]) -> Array:
         return parameters[0].mean(2)

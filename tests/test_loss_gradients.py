@@ -1,0 +1,522 @@
+"""Losses in torch on the CPU: values and gradients of compiled code as one recorded step."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from high_precision import absolute_power, exact, gaussian, mp, mpf
+
+pytest.importorskip("torch")
+pytest.importorskip("numba")
+
+import torch
+from torch.autograd import forward_ad
+
+import kuq
+from kuq import _compiled
+
+N, M, K, D = 6, 3, 4, 5
+
+
+def leaf(*shape, seed=0, dtype=torch.float64, positive=False):
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(0.3, 2.0, shape) if positive else rng.normal(size=shape)
+    return torch.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def outcome(*shape, dtype=torch.float64):
+    return torch.tensor(np.random.default_rng(99).normal(size=shape), dtype=dtype)
+
+
+def normals(*shape, dtype=torch.float64, event=0):
+    return [
+        leaf(*shape, dtype=dtype),
+        leaf(*shape, seed=1, dtype=dtype, positive=True),
+    ], lambda loc, scale: kuq.Normal(loc, scale, event)
+
+
+def mixtures(*shape, dtype=torch.float64, event=0):
+    leaves = [
+        leaf(*shape, K, dtype=dtype),
+        leaf(*shape, K, seed=1, dtype=dtype),
+        leaf(*shape, K, seed=2, dtype=dtype, positive=True),
+    ]
+    return leaves, lambda logits, loc, scale: kuq.NormalMixture(
+        torch.softmax(logits, -1), loc, scale, event
+    )
+
+
+def draws(*shape, dtype=torch.float64, event=0, weighted=False):
+    values = leaf(*shape, seed=3, dtype=dtype)
+    axes = values.shape[: values.ndim - event]
+    weights = np.random.default_rng(4).uniform(0.5, 1.5, axes)
+    weights = torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=dtype)
+    return [values], lambda x: kuq.Samples(x, event, weights=weights if weighted else None)
+
+
+def few(*shape, **options):
+    return draws(*shape, 8, **options)
+
+
+def many(*shape, **options):
+    return draws(*shape, 20, **options)
+
+
+def weighted_draws(*shape, **options):
+    return draws(*shape, 8, weighted=True, **options)
+
+
+def fields(*shape, **options):
+    return draws(*shape, 8, D, event=1, **options)
+
+
+def weighted_fields(*shape, **options):
+    return draws(*shape, 8, D, event=1, weighted=True, **options)
+
+
+SCALAR = [normals, mixtures, few, many, weighted_draws]
+VECTOR = [fields, weighted_fields]
+LINE = [kuq.CRPS(), kuq.Gaussian(1.3)]
+SPACE = [kuq.Energy(), kuq.Gaussian(2.5), kuq.CRPS(), kuq.Energy(weights=[0.5, 1.0, 1.0, 1.5, 2.0])]
+CELLS = [(law, score) for law in SCALAR for score in LINE]
+CELLS += [(law, score) for law in VECTOR for score in SPACE]
+
+
+def named(value):
+    return getattr(value, "__name__", None) or repr(value).replace("\n", " ")
+
+
+def scored(law, score, unbiased, dtype=torch.float64):
+    """Leaves, and the loss of them as a function."""
+    leaves, make = law(N, dtype=dtype)
+
+    def loss(*arrays):
+        prediction = make(*arrays)
+        y = outcome(N, *prediction.event_shape, dtype=dtype)
+        return kuq.score(prediction, y, score, unbiased=unbiased)
+
+    return leaves, loss
+
+
+def decomposed(law, score, unbiased, dtype=torch.float64):
+    leaves, make = law(M, N, dtype=dtype)
+
+    def loss(*arrays):
+        ensemble = kuq.Ensemble(make(*arrays), weights=[0.2, 0.3, 0.5])
+        u = kuq.decompose(ensemble, score, unbiased=unbiased)
+        return torch.stack([u.aleatoric, u.epistemic])
+
+    return leaves, loss
+
+
+def gradients(loss, leaves):
+    """The value and the gradient of a random combination of it."""
+    value = loss(*leaves)
+    upstream = torch.tensor(np.random.default_rng(7).normal(size=value.shape), dtype=value.dtype)
+    return [value.detach(), *torch.autograd.grad((upstream * value).sum(), leaves)]
+
+
+def step_by_step(loss, leaves):
+    with kuq.compiled(False):
+        return gradients(loss, leaves)
+
+
+def close(ours, theirs, rtol=1e-12, atol=1e-14):
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=rtol, atol=atol)
+
+
+def steps(value):
+    """The names of all operations that torch has recorded."""
+    todo, seen, names = [value.grad_fn], set(), []
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        names.append(type(node).__name__)
+        todo += [before for before, _ in node.next_functions]
+    return names
+
+
+@pytest.mark.parametrize("kind", [scored, decomposed])
+@pytest.mark.parametrize(("law", "score"), CELLS, ids=named)
+def test_one_step_is_recorded(kind, law, score):
+    leaves, loss = kind(law, score, unbiased=True)
+    assert steps(loss(*leaves)).count("StepBackward") == 1
+    with kuq.compiled(False):
+        assert "StepBackward" not in steps(loss(*leaves))
+
+
+@pytest.mark.parametrize("unbiased", [True, False, "samples", "members"])
+@pytest.mark.parametrize("kind", [scored, decomposed])
+@pytest.mark.parametrize(("law", "score"), CELLS, ids=named)
+def test_same_as_step_by_step(kind, law, score, unbiased):
+    leaves, loss = kind(law, score, unbiased)
+    close(gradients(loss, leaves), step_by_step(loss, leaves))
+
+
+@pytest.mark.parametrize("kind", [scored, decomposed])
+@pytest.mark.parametrize(("law", "score"), CELLS, ids=named)
+def test_float32_is_that_of_float64(kind, law, score):
+    """Input of 32 bits is computed in 64: what is left is its rounding, of order one here."""
+    leaves, loss = kind(law, score, True, torch.float32)
+    double, exactly = kind(law, score, True)
+    for wide, narrow in zip(double, leaves, strict=True):
+        wide.data.copy_(narrow.data)
+    ours, theirs = gradients(loss, leaves), gradients(exactly, double)
+    assert all(array.dtype == torch.float32 for array in ours)
+    close([array.double() for array in ours], theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [scored, decomposed])
+@pytest.mark.parametrize("score", [kuq.CRPS(), kuq.Gaussian(1.3)], ids=named)
+@pytest.mark.parametrize("law", [normals, mixtures, few], ids=named)
+def test_finite_differences_of_first_and_second_derivatives(law, score, kind):
+    leaves, loss = kind(law, score, unbiased=True)
+    assert torch.autograd.gradcheck(loss, leaves)
+    assert torch.autograd.gradgradcheck(loss, leaves)
+
+
+def test_second_derivatives_of_fields():
+    leaves, loss = scored(fields, kuq.Energy(), True)
+    value = loss(*leaves).sum()
+    assert "StepBackward" in steps(value)
+    (first,) = torch.autograd.grad(value, leaves, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), leaves)
+    with kuq.compiled(False):
+        (plain,) = torch.autograd.grad(loss(*leaves).sum(), leaves, create_graph=True)
+        (known,) = torch.autograd.grad(plain.square().sum(), leaves)
+    close([second], [known])
+
+
+# Against mpmath: D of normals at 80 digits, differentiated there.
+
+
+@dataclasses.dataclass
+class Exact:
+    """Expectations of a kernel between normals, of mpf numbers."""
+
+    expected: object
+
+    def divergence(self, x, s, y, t):
+        between = self.expected(x - y, s * s + t * t)
+        return between - (self.expected(0, 2 * s * s) + self.expected(0, 2 * t * t)) / 2
+
+
+EXACT = {
+    "crps": (kuq.CRPS(), Exact(lambda gap, v: absolute_power(1, abs(gap), v))),
+    "gaussian": (kuq.Gaussian(1.5), Exact(lambda gap, v: gaussian(gap, v, mpf("1.5")))),
+}
+PAIRS = {
+    "usual": (0.3, 1.2, -0.4, 0.7),
+    "close": (0.3, 1.2, 0.3 + 1e-7, 1.2 * (1 + 3e-8)),
+    "far": (300.0, 1e-3, -500.0, 2e-3),
+    "narrow": (1e-3, 1e-6, 0.0, 1.0),
+    "tiny": (3e-120, 1e-120, 1e-120, 2e-120),
+    "huge": (3e120, 1e120, 1e120, 2e120),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("name", EXACT)
+def test_pairs_of_normals_to_high_precision(name, pair):
+    """Every slope has its own digits, also where members nearly agree."""
+    if name == "gaussian" and max(pair) > 1e100:
+        pytest.skip("flat to more than a hundred digits")
+    score, known = EXACT[name]
+    numbers = [torch.tensor([x], dtype=torch.float64, requires_grad=True) for x in pair]
+    x, s, y, t = numbers
+    ensemble = kuq.Ensemble([kuq.Normal(x, s), kuq.Normal(y, t)])
+    value = kuq.decompose(ensemble, score, unbiased=False).epistemic
+    assert "StepBackward" in steps(value)
+    found = torch.autograd.grad(value.sum(), numbers)
+    for position, slope in enumerate(found):
+        h = mpf(10) ** -25 * exact(pair[1])  # of the size of the scale
+
+        def moved(side, position=position, h=h):
+            at = [exact(number) for number in pair]
+            at[position] += side * h
+            return known.divergence(*at) / 2
+
+        wanted = (moved(1) - moved(-1)) / (2 * h)
+        # What a slope is a sum of: rounding of the input alone moves it by that much.
+        error = abs(exact(slope.item()) - wanted)
+        assert error <= 1e-13 * abs(wanted) + 2e-16 * mpf(10) ** -4
+
+
+def test_score_of_a_mixture_to_high_precision():
+    weights, loc, scale = [0.2, 0.5, 0.3], [-1.0, 0.4, 2.5], [0.5, 1.3, 0.01]
+    leaves = [torch.tensor([x], dtype=torch.float64, requires_grad=True) for x in (loc, scale)]
+    logits = torch.log(torch.tensor([weights], dtype=torch.float64)).requires_grad_()
+    mixture = kuq.NormalMixture(torch.softmax(logits, -1), *leaves)
+    value = kuq.score(mixture, torch.tensor([0.7], dtype=torch.float64), kuq.CRPS())
+    found = torch.autograd.grad(value.sum(), [logits, *leaves])
+
+    def score(*numbers):
+        raw, x, s = numbers[:3], numbers[3:6], numbers[6:]
+        w = [mp.exp(r) for r in raw]
+        w = [each / sum(w) for each in w]
+        y = exact(0.7)
+        own = sum(
+            w[i] * w[j] * absolute_power(1, abs(x[i] - x[j]), s[i] ** 2 + s[j] ** 2)
+            for i in range(3)
+            for j in range(3)
+        )
+        return sum(w[i] * absolute_power(1, abs(x[i] - y), s[i] ** 2) for i in range(3)) - own / 2
+
+    numbers = [exact(x) for array in (logits, *leaves) for x in array[0].tolist()]
+    h = mpf(10) ** -25
+    for position, slope in enumerate(torch.cat(found, -1)[0].tolist()):
+        high, low = list(numbers), list(numbers)
+        high[position] += h
+        low[position] -= h
+        wanted = (score(*high) - score(*low)) / (2 * h)
+        assert abs(exact(slope) - wanted) <= 1e-13
+
+
+# What is not known in compiled code is recorded step by step.
+
+
+def same_by_steps(loss, leaves):
+    close(gradients(loss, leaves), step_by_step(loss, leaves), rtol=1e-11, atol=1e-12)
+    assert "StepBackward" not in steps(loss(*leaves))
+
+
+def test_weights_of_members():
+    leaves, make = mixtures(M, N)
+    raw = leaf(M, seed=5)
+    same_by_steps(
+        lambda raw, *arrays: (
+            kuq.decompose(
+                kuq.Ensemble(make(*arrays), weights=torch.softmax(raw, 0)), kuq.CRPS()
+            ).total
+        ),
+        [raw, *leaves],
+    )
+
+
+def test_weights_of_draws():
+    values, raw, y = leaf(N, 7), leaf(N, 7, seed=1), outcome(N)
+    same_by_steps(
+        lambda x, w: kuq.score(kuq.Samples(x, weights=torch.softmax(w, -1)), y, kuq.CRPS()),
+        [values, raw],
+    )
+
+
+def test_bandwidth():
+    leaves, make = normals(N)
+    width = leaf(N, seed=5, positive=True)
+    same_by_steps(
+        lambda width, *arrays: kuq.score(make(*arrays), outcome(N), kuq.Gaussian(width)),
+        [width, *leaves],
+    )
+
+
+def test_members_that_agree():
+    """Weighted atoms of equal members: the dispersion is what is left of a difference."""
+    (logits, loc, scale), make = mixtures(1, N)
+    same = torch.zeros(2, 1, 1, dtype=torch.float64)
+    same_by_steps(
+        lambda *arrays: (
+            kuq.decompose(kuq.Ensemble(make(*(array + same for array in arrays))), kuq.CRPS()).total
+        ),
+        [logits, loc, scale],
+    )
+
+
+def test_draws_of_unusual_size():
+    """Their squares leave the range of floats."""
+    leaves = [(leaf(N, 8, D) * 1e200).detach().requires_grad_()]
+    y = outcome(N, D) * 1e200
+    same_by_steps(lambda x: kuq.score(kuq.Samples(x, 1), y, kuq.Energy()), leaves)
+
+
+def test_components_without_weight_that_stray():
+    weights = torch.tensor([[0.4, 0.6, 0.0]], dtype=torch.float64)
+    loc = torch.tensor([[0.0, 1.0, 1e200]], dtype=torch.float64, requires_grad=True)
+    scale = torch.tensor([[1.0, 0.5, 1e-200]], dtype=torch.float64, requires_grad=True)
+    y = outcome(1)
+    same_by_steps(
+        lambda loc, scale: kuq.score(kuq.NormalMixture(weights, loc, scale), y, kuq.CRPS()),
+        [loc, scale],
+    )
+
+
+@pytest.mark.parametrize("score", [kuq.Laplace(1.0), kuq.Energy(0.7)], ids=named)
+def test_other_kernels(score):
+    leaves, make = few(N)
+    same_by_steps(lambda x: kuq.score(make(x), outcome(N), score), leaves)
+
+
+def test_very_many_draws():
+    leaves, make = draws(N, 300)
+    same_by_steps(lambda x: kuq.score(make(x), outcome(N), kuq.CRPS()), leaves)
+
+
+def test_without_numba(monkeypatch):
+    leaves, loss = scored(normals, kuq.CRPS(), True)
+    compiled = gradients(loss, leaves)
+    monkeypatch.setattr(_compiled, "_installed", lambda: False)
+    assert "StepBackward" not in steps(loss(*leaves))
+    close(gradients(loss, leaves), compiled)
+
+
+# Edges.
+
+
+def test_outcomes_have_gradients():
+    leaves, make = normals(N)
+    y = leaf(N, seed=9)
+    loss = lambda y, *arrays: kuq.score(make(*arrays), y, kuq.CRPS())  # noqa: E731
+    assert "StepBackward" in steps(loss(y, *leaves))
+    close(gradients(loss, [y, *leaves]), step_by_step(loss, [y, *leaves]))
+
+
+def test_weights_of_the_event_have_gradients():
+    leaves, make = fields(N)
+    weights = leaf(D, seed=9, positive=True)
+    y = outcome(N, D)
+    loss = lambda w, x: kuq.score(make(x), y, kuq.Energy(weights=w))  # noqa: E731
+    assert "StepBackward" in steps(loss(weights, *leaves))
+    close(gradients(loss, [weights, *leaves]), step_by_step(loss, [weights, *leaves]))
+
+
+def test_members_of_several_kinds():
+    (loc, scale), _ = normals(N)
+    (logits, centre, width), mixture = mixtures(N)
+    value = leaf(N, seed=8)
+
+    def loss(loc, scale, logits, centre, width, value):
+        members = [kuq.Normal(loc, scale), mixture(logits, centre, width), kuq.Point(value)]
+        return kuq.decompose(kuq.Ensemble(members), kuq.CRPS()).total
+
+    leaves = [loc, scale, logits, centre, width, value]
+    assert "StepBackward" in steps(loss(*leaves))
+    close(gradients(loss, leaves), step_by_step(loss, leaves))
+
+
+def test_points_and_outcomes_that_agree():
+    """|x − y| has no slope at zero, and neither side of it is preferred."""
+    value = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([1.0, 5.0], dtype=torch.float64)
+    kuq.score(kuq.Point(value), y, kuq.CRPS()).sum().backward()
+    assert value.grad.tolist() == [0.0, -1.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scalar_draws_that_agree(weighted):
+    """Slopes over all pairs, with sign(0) = 0."""
+    rng = np.random.default_rng(5)
+    raw = rng.integers(0, 4, (N, 9)).astype(float)
+    w = rng.uniform(0.5, 1.5, (N, 9)) if weighted else np.ones((N, 9))
+    w /= w.sum(-1, keepdims=True)
+    y = rng.integers(0, 4, N).astype(float)
+    x = torch.tensor(raw, requires_grad=True)
+    law = kuq.Samples(x, weights=torch.tensor(w) if weighted else None)
+    kuq.score(law, torch.tensor(y), kuq.CRPS(), unbiased=False).sum().backward()
+    between = (w[:, :, None] * w[:, None, :] * np.sign(raw[:, :, None] - raw[:, None, :])).sum(-1)
+    np.testing.assert_allclose(x.grad, w * np.sign(raw - y[:, None]) - between, atol=1e-14)
+
+
+def test_draws_that_agree_have_finite_slopes():
+    values = torch.ones(2, 8, D, dtype=torch.float64, requires_grad=True)
+    y = torch.ones(2, D, dtype=torch.float64)
+    y[1] = 3.0
+    kuq.score(kuq.Samples(values, 1), y, kuq.Energy(), unbiased=False).sum().backward()
+    torch.testing.assert_close(values.grad[0], torch.zeros(8, D, dtype=torch.float64))
+    torch.testing.assert_close(
+        values.grad[1], torch.full((8, D), -1 / 8 / D**0.5, dtype=torch.float64)
+    )
+
+
+def test_mixtures_of_one_component():
+    """A single weight has no direction to go."""
+    loc, scale, raw = leaf(N, 1), leaf(N, 1, seed=1, positive=True), leaf(N, 1, seed=2)
+    law = kuq.NormalMixture(torch.softmax(raw, -1), loc, scale)
+    value = kuq.score(law, outcome(N), kuq.CRPS()).sum()
+    found = torch.autograd.grad(value, [loc, scale, raw], materialize_grads=True)
+    plain = kuq.score(kuq.Normal(loc[:, 0], scale[:, 0]), outcome(N), kuq.CRPS()).sum()
+    close(found[:2], torch.autograd.grad(plain, [loc, scale]))
+    assert not found[2].any()
+
+
+def test_broadcast_parameters():
+    loc = leaf(N)
+    scale = leaf(positive=True)
+    loss = lambda loc, scale: kuq.score(kuq.Normal(loc, scale), outcome(N), kuq.CRPS())  # noqa: E731
+    close(gradients(loss, [loc, scale]), step_by_step(loss, [loc, scale]))
+
+
+def test_a_single_prediction():
+    scale = leaf(positive=True)
+    loss = lambda scale: kuq.score(kuq.Normal(0.5, scale), 0.2, kuq.CRPS())  # noqa: E731
+    assert loss(scale).shape == ()
+    close(gradients(loss, [scale]), step_by_step(loss, [scale]))
+
+
+def test_twice_backward_and_changed_input():
+    leaves, loss = scored(normals, kuq.CRPS(), True)
+    value = loss(*leaves).sum()
+    first = torch.autograd.grad(value, leaves, retain_graph=True)
+    close(torch.autograd.grad(value, leaves), first, rtol=0, atol=0)
+    scale = leaves[1] * 1.0
+    value = loss(leaves[0], scale).sum()
+    with torch.no_grad():
+        scale.mul_(2.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
+
+
+def test_only_one_part_of_a_decomposition():
+    leaves, make = normals(M, N)
+    u = kuq.decompose(kuq.Ensemble(make(*leaves)), kuq.CRPS())
+    _, scale = torch.autograd.grad(u.aleatoric.sum(), leaves, allow_unused=True)
+    torch.testing.assert_close(scale, torch.full((M, N), 1 / M / np.sqrt(np.pi)).double())
+
+
+# Other ways to differentiate are recorded by torch itself.
+
+
+def shifted(x):
+    return kuq.score(kuq.Normal(x, 1.0), torch.zeros_like(x), kuq.CRPS()).sum()
+
+
+def erf(x):
+    """∂/∂μ of the CRPS of N(μ, 1) at zero."""
+    return torch.erf(x / 2**0.5)
+
+
+OF_TORCH = "ignore:`torch.jit.script:DeprecationWarning"
+
+
+@pytest.mark.filterwarnings(OF_TORCH)
+def test_functional_transforms():
+    x = leaf(N).detach()
+    close([torch.func.grad(shifted)(x)], [erf(x)])
+    rows = torch.func.vmap(torch.func.grad(shifted))(x[:, None])
+    close([rows[:, 0]], [erf(x)])
+    close([torch.func.jvp(shifted, (x,), (torch.ones_like(x),))[1]], [erf(x).sum()])
+    bell = torch.exp(-(x**2) / 2) * (2 / np.pi) ** 0.5
+    close([torch.func.hessian(shifted)(x).diagonal()], [bell])
+
+
+@pytest.mark.filterwarnings(OF_TORCH)
+def test_forward_mode():
+    x = leaf(N).detach()
+    with forward_ad.dual_level():
+        moving = forward_ad.make_dual(x, torch.ones_like(x))
+        tangent = forward_ad.unpack_dual(shifted(moving)).tangent
+    close([tangent], [erf(x).sum()])
+
+
+def test_traced_graphs_keep_their_inputs():
+    x, other = leaf(N).detach(), leaf(N, seed=1).detach()
+    graph = torch.fx.experimental.proxy_tensor.make_fx(torch.func.grad(shifted))(x)
+    close([graph(other)], [erf(other)])
+
+
+def test_without_gradients_nothing_is_recorded():
+    leaves, loss = scored(normals, kuq.CRPS(), True)
+    with torch.no_grad():
+        assert not loss(*leaves).requires_grad
