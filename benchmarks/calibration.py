@@ -103,7 +103,7 @@ def table(results: dict[str, dict[str, list[tuple[float, float]]]], rows: dict[s
         cells = []
         for method in methods:
             coverage, width = np.mean(found[method], axis=0)
-            cells.append(f"{coverage:.1f} % · {width:.3g}")
+            cells.append(f"{coverage:.1f}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}{width:#.3g}")
         lines.append(f"| {name} | {rows[name]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
