@@ -59,8 +59,9 @@ def mixtures():
         (normals, kuq.CRPS(), 200, 16),
         (fields, kuq.Energy(), 250, 16),
         (mixtures, kuq.Gaussian(1.0), 250, 18),
+        (normals, kuq.LogScore(), 150, 14),
     ],
-    ids=["normals-crps", "fields-energy", "mixtures-gaussian"],
+    ids=["normals-crps", "fields-energy", "mixtures-gaussian", "normals-log"],
 )
 def test_few_calls_in_few_files(prediction, score, calls, files):
     pytest.importorskip("numba")

@@ -1,13 +1,14 @@
-"""What the public functions ask of a kernel, made of the statistics of stacks of laws.
+"""What the public functions ask of a score, made of the statistics of stacks of laws.
 
-With the dispersion Σ w_i w_j D(P_i, P_j) of any set of laws there is nothing else to compute:
+With the dispersion Σ w_i w_j D(P_i, P_j) of any set of laws a kernel has nothing else to compute:
 
     D(P, Q) = 2 · dispersion of {P, Q} with equal weights,
     D(P̄, Q̄) = 2 · dispersion of all members, weights halved − that of P's − that of Q's,
 
 and the matrix of all D(P_i, P_j) is the same for a batch of pairs. Unbiasing is one correction
 after these V-statistics: with 1/n = Σ v² over a member's draws, b = H/(n − 1) is what their number
-takes from its entropy, and D loses the b of either side.
+takes from its entropy, and D loses the b of either side. The log score asks for the mixture and for
+D(P̄, Q̄) themselves (``Question``).
 """
 
 from __future__ import annotations
@@ -21,83 +22,80 @@ import numpy as np
 from kuq._array import Array, namespace, require
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
-from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.laws import Law, Stack, worst_method
+from kuq.distributions.normal import Point
 from kuq.driver import expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
-from kuq.forms.form import Statistics
-from kuq.kernels.base import Kernel, Radial, Term
-from kuq.scores import evidential_score
-from kuq.scores.monte_carlo import drawn_members
+from kuq.forms.form import MIXTURE, PAIRS, Question, Statistics, sides
+from kuq.kernels.base import Kernel, Radial, Score, Term
 from kuq.scores.options import Options
 from kuq.tiles import member_pairs, tile_elements
-from kuq.views import View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
+from kuq.views import AnyScore, View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
 
 
 @in_parts(0, 0)
 def decompose(
-    prediction: Prediction, kernel: Kernel, options: Options
-) -> tuple[Kernel, Array, Array, str]:
-    """The kernel with numbers as bandwidths, AU, pairwise EU, and the method."""
-    if isinstance(prediction, NormalInverseGamma):
-        if options.draws is not None and not all(map(evidential_score.has_route, kernel.parts)):
-            prediction = drawn_members(prediction, options)
-        else:
-            return _decompose_evidential(prediction, kernel, options)
-    kernel = resolve_bandwidths(kernel, [prediction], options)
+    prediction: Prediction, score: AnyScore, options: Options, estimator: str = "pairwise"
+) -> tuple[AnyScore, Array, Array, str]:
+    """The score with numbers as bandwidths, AU, EU, and the method."""
+    score = resolve_bandwidths(score, [prediction], options)
+    mixed = estimator == "bma"
+    question = MIXTURE if mixed else PAIRS
 
     def both(parts: Parts, w: Array) -> list[Array]:
         aleatoric = namespace(w).sum(w * parts.of_laws(), axis=0)
         return [aleatoric, parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
     def part(term: Term) -> tuple[Array, Array, str]:
-        (view,) = views(term, options, prediction)
-        (aleatoric, epistemic), method = _over_members(term, view, view.stack, options, both)
-        if options.unbiased_members:
+        (view,) = views(term, options, prediction, question=question)
+        (aleatoric, epistemic), method = _over_members(
+            term, view, view.stack, options, both, question
+        )
+        if options.unbiased_members and not (mixed and term.score.local):
             epistemic = epistemic / (1 - view.stack.concentration())
+        if mixed:
+            epistemic = epistemic / 2
         return finished(aleatoric, view), finished(epistemic, view), method
 
-    aleatoric, epistemic, methods = _over_terms(kernel, part)
-    return kernel, aleatoric, epistemic, worst_method(*methods)
-
-
-def _decompose_evidential(
-    prediction: NormalInverseGamma, kernel: Kernel, options: Options
-) -> tuple[Kernel, Array, Array, str]:
-    kernel = resolve_bandwidths(kernel, [prediction], options)
-
-    def part(term: Term) -> tuple[Array, Array, str]:
-        found = evidential_score.decompose(prediction, term, options)
-        return *found, evidential_score.method(term, prediction)
-
-    aleatoric, epistemic, methods = _over_terms(kernel, part)
-    return kernel, aleatoric, epistemic, worst_method(*methods)
+    aleatoric, epistemic, methods = _over_terms(score, part)
+    return score, aleatoric, epistemic, worst_method(*methods)
 
 
 @in_parts(0)
-def entropy(p: Prediction, kernel: Kernel, options: Options) -> Array:
+def entropy(p: Prediction, score: Score, options: Options) -> Array:
     """H(P̄) = Σ w H_m + ½ dispersion, with Σ w² b for draws."""
-    kernel = resolve_bandwidths(kernel, [p], options)
+    score = resolve_bandwidths(score, [p], options)
 
     def value(parts: Parts, w: Array) -> list[Array]:
         inside = namespace(w).sum(w * parts.entropies, axis=0)
         return [parts.less_bias(inside + parts.dispersion / 2, -w * w)]
 
     def part(term: Term) -> tuple[Array]:
-        (view,) = views(term, options, p)
-        (found,), _ = _over_members(term, view, view.stack, options, value)
+        (view,) = views(term, options, p, question=MIXTURE)
+        (found,), _ = _over_members(term, view, view.stack, options, value, MIXTURE)
         return (finished(found, view),)
 
-    return _over_terms(kernel, part)[0]
+    return _over_terms(score, part)[0]
+
+
+def score(p: Prediction, outcome: Array, score: Score, options: Options) -> Array:
+    """S(P, y): the divergence from the point mass at y, which has no density for the log score."""
+    if score.local:
+        return -p.log_density(outcome)
+    return divergence(p, Point(outcome, len(p.event_shape)), score, options)
 
 
 @in_parts(0)
-def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -> Array:
+def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> Array:
     """D(P̄, Q̄)."""
-    kernel = resolve_bandwidths(kernel, [p, q], options)
+    score = resolve_bandwidths(score, [p, q], options)
 
     def part(term: Term) -> tuple[Array]:
-        both = views(term, options, p, q)
+        left = p.member_count if isinstance(p, Ensemble) else 1
+        both = views(term, options, p, q, question=sides(left))
+        if term.score.local:
+            (found,), _ = _over_members(term, both[0], _pool(both), options, _directed, sides(left))
+            return (finished(found, both[0]),)
         if all(view.stack.member_count == 1 for view in both):
             pair = Stack.joined([view.stack.groups[0] for view in both])
             (found,), _ = _over_members(term, both[0], pair, options, _between_two)
@@ -105,7 +103,11 @@ def divergence(p: Prediction, q: Prediction, kernel: Kernel, options: Options) -
         cross, bias, _ = _pooled(term, both, options)
         return (finished(cross - _inside(term, both, options) - bias, both[0]),)
 
-    return _over_terms(kernel, part)[0]
+    return _over_terms(score, part)[0]
+
+
+def _directed(parts: Parts, w: Array) -> list[Array]:
+    return [parts.dispersion]
 
 
 def _between_two(parts: Parts, w: Array) -> list[Array]:
@@ -126,17 +128,21 @@ def _inside(term: Term, both: list[View], options: Options) -> Array | float:
 
 def _pooled(term: Term, both: list[View], options: Options) -> list[Array]:
     """Σ w_i v_j D(P_i, Q_j), the bias of D(P̄, Q̄), and Σ w H(P_i) + Σ v H(Q_j)."""
-    left, right = (view.stack for view in both)
-    xp = namespace(left.reference)
-    weights = xp.concat([stack.member_weights() for stack in (left, right)]) / 2
+    xp = namespace(both[0].stack.reference)
 
     def sums(parts: Parts, w: Array) -> list[Array]:
         bias = parts.less_bias(xp.zeros_like(parts.dispersion), -4 * w * w)
         return [2 * parts.dispersion, bias, xp.sum(2 * w * parts.entropies, axis=0)]
 
-    pool = Stack((*left.groups, *right.groups), weights)
-    (twice, bias, alone), _ = _over_members(term, both[0], pool, options, sums)
+    (twice, bias, alone), _ = _over_members(term, both[0], _pool(both), options, sums)
     return [twice - _inside(term, both, options), bias, alone]
+
+
+def _pool(both: list[View]) -> Stack:
+    """The members of two sides, each with half of the weights."""
+    left, right = (view.stack for view in both)
+    weights = [stack.member_weights() for stack in (left, right)]
+    return Stack((*left.groups, *right.groups), namespace(*weights).concat(weights) / 2)
 
 
 @in_parts(0)
@@ -150,7 +156,7 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
             cross, _, alone = _pooled(term, both, options)
             return (finished(cross + alone, both[0]),)
         left, right = (view.stack for view in both)
-        value = term.factor * expectation(both[0].kernel, _width(both[0]), left, right, options)
+        value = term.factor * expectation(term.kernel, _width(both[0]), left, right, options)
         return (finished(value, both[0]),)
 
     return _over_terms(kernel, part)[0]
@@ -158,10 +164,10 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
 
 @in_parts(1, 2)
 def member_parts(
-    prediction: Ensemble, kernel: Kernel, options: Options
-) -> tuple[Kernel, Array, Array, str]:
-    """The kernel, entropies (M, batch…) and divergences (M, M, batch…), and the method."""
-    kernel = resolve_bandwidths(kernel, [prediction], options)
+    prediction: Ensemble, score: AnyScore, options: Options
+) -> tuple[AnyScore, Array, Array, str]:
+    """The score, entropies (M, batch…) and divergences (M, M, batch…), and the method."""
+    score = resolve_bandwidths(score, [prediction], options)
 
     def part(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
@@ -170,8 +176,8 @@ def member_parts(
         )
         return finished(entropies, view), finished(_matrix(term, view, options), view), method
 
-    entropies, matrix, methods = _over_terms(kernel, part)
-    return kernel, entropies, matrix, worst_method(*methods)
+    entropies, matrix, methods = _over_terms(score, part)
+    return score, entropies, matrix, worst_method(*methods)
 
 
 def _matrix(term: Term, view: View, options: Options) -> Array:
@@ -189,21 +195,29 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     at_once = tile_elements(options.max_memory, stack.reference)
     for block in member_pairs(stack, cost, at_once):
         count = len(block.columns)
-        pair = Stack.joined([_side_by_side(law, count) for law in (block.p, block.q)])
+        pair = [_side_by_side(law, count) for law in (block.p, block.q)]
         own = width
         if width is not None and not isinstance(width, float):
             own = xp.reshape(xp.broadcast_to(width, (count, n)), (-1,))
-        (values,), _ = _over_laws(term, view.kernel, own, pair, options, _between_two)
-        values = xp.reshape(values, (count, n))
+
+        def between(p: Law, q: Law, own: Any = own, count: int = count) -> Array:
+            stack = Stack.joined([p, q])
+            compute, question = (_directed, sides(1)) if view.score.local else (_between_two, PAIRS)
+            (values,), _ = _over_laws(term, view.score, own, stack, options, compute, question)
+            return xp.reshape(values, (count, n))
+
+        p, q = pair
+        there = between(p, q)
+        back = between(q, p) if view.score.local else there
         for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
             if whole is None:
-                rows[int(i), int(j)] = values[k, ...]
+                rows[int(i), int(j)], rows[int(j), int(i)] = there[k, ...], back[k, ...]
             else:
-                whole[i, j] = whole[j, i] = values[k]
+                whole[i, j], whole[j, i] = there[k], back[k]
     if whole is not None:
         return whole
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
-    cells = [rows[min(i, j), max(i, j)] if i != j else zero for i in range(m) for j in range(m)]
+    cells = [rows[i, j] if i != j else zero for i in range(m) for j in range(m)]
     return xp.reshape(xp.stack(cells), (m, m, n))
 
 
@@ -245,28 +259,34 @@ Compute: TypeAlias = Callable[[Parts, Array], list[Array]]
 
 
 def _over_members(
-    term: Term, view: View, stack: Stack, options: Options, compute: Compute
+    term: Term,
+    view: View,
+    stack: Stack,
+    options: Options,
+    compute: Compute,
+    question: Question = PAIRS,
 ) -> tuple[list[Array], str]:
     """What ``compute`` makes of laws over the batch of a view, and the method.
 
     It gets the statistics of a part of the batch and the weights of the members, (M, 1).
     """
-    return _over_laws(term, view.kernel, _width(view), stack, options, compute)
+    return _over_laws(term, view.score, _width(view), stack, options, compute, question)
 
 
 def _width(view: View) -> Array | float | None:
-    return flat_bandwidth(view.kernel, view.shape, view.marginal is not None, view.stack.reference)
+    return flat_bandwidth(view.score, view.shape, view.marginal is not None, view.stack.reference)
 
 
 def _over_laws(
     term: Term,
-    kernel: Kernel,
+    score: Score,
     width: Array | float | None,
     stack: Stack,
     options: Options,
     compute: Compute,
+    question: Question = PAIRS,
 ) -> tuple[list[Array], str]:
-    degree = getattr(kernel, "degree", None) or 0.0
+    degree = getattr(score, "degree", None) or 0.0
 
     def tile(found: Statistics, some: Stack) -> list[Array]:
         if some.has_tails:
@@ -274,7 +294,7 @@ def _over_laws(
         parts = Parts(found.entropies, found.dispersion, _bias(some, found.entropies, options))
         return compute(parts, some.member_weights()[:, None])
 
-    found, method = over_tiles(kernel, width, stack, options, tile)
+    found, method = over_tiles(score, width, stack, options, tile, question)
     if term.factor != 1:
         found = [term.factor * value for value in found]
     return found, worst_method(stack.method, method)
@@ -353,20 +373,20 @@ def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
 # The end: results in the shape of the batch, summed over the terms of a kernel.
 
 
-def _over_terms(kernel: Kernel, part: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
-    """Sums over the terms of a kernel of every array that ``part`` gives, and lists of the rest."""
-    terms = kernel.parts
+def _over_terms(score: Score, part: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
+    """Sums over the terms of a score of every array that ``part`` gives, and lists of the rest."""
+    terms = score.parts
     if len(terms) == 1:
         return [(value,) if isinstance(value, str) else value for value in part(terms[0])]
     columns = list(zip(*map(part, terms), strict=True))
-    return [column if isinstance(column[0], str) else _sum(column, kernel) for column in columns]
+    return [column if isinstance(column[0], str) else _sum(column, score) for column in columns]
 
 
-def _sum(values: tuple[Array, ...], kernel: Kernel) -> Array:
+def _sum(values: tuple[Array, ...], score: Score) -> Array:
     shapes = {tuple(value.shape) for value in values}
     if len(shapes) > 1:
         raise ShapeError(
-            f"the summands of {kernel!r} give results of different shapes {sorted(shapes)}; "
+            f"the summands of {score!r} give results of different shapes {sorted(shapes)}; "
             "use the same reduce in all of them"
         )
     return sum(values[1:], start=values[0])

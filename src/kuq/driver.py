@@ -29,25 +29,39 @@ from kuq.distributions.atoms import Points, Products
 from kuq.distributions.laws import Law, Stack, draws_of
 from kuq.distributions.strays import prepared, without_strays
 from kuq.expectations import heavy_tails
-from kuq.forms.form import Crossing, Differentiated, Expecting, Form, Measure, Problem, Statistics
+from kuq.forms.form import (
+    PAIRS,
+    Crossing,
+    Differentiated,
+    Expecting,
+    Form,
+    Measure,
+    Problem,
+    Question,
+    Statistics,
+    in_units,
+)
 from kuq.forms.table import FORMS, no_form, plan
-from kuq.kernels.base import Kernel, Radial
+from kuq.kernels.base import Kernel, Radial, Score
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
 from kuq.tiles import budget_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
+#: Nodes of a quadrature of densities.
+_NODES = 1000
 #: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
 
 
 def over_tiles(
-    kernel: Kernel,
+    score: Score,
     bandwidth: Array | float | None,
     stack: Stack,
     options: Options,
     compute: Callable[[Statistics, Stack], list[Array]],
+    question: Question = PAIRS,
 ) -> tuple[list[Array], str]:
     """Arrays (…, n) made from the statistics of every tile, and the method of the form.
 
@@ -56,14 +70,16 @@ def over_tiles(
     n = stack.batch_count
     if n == 0:  # shapes come from one made-up entry
         width = 1.0 if bandwidth is not None else None
-        found, method = over_tiles(kernel, width, stack.blank(), options, compute)
+        found, method = over_tiles(score, width, stack.blank(), options, compute, question)
         return [value[..., :0] for value in found], method
     numpy = type(stack.reference) is np.ndarray
     if not numpy and _compiled.serves_losses() and door.opens_for_losses(list(stack.arrays())):
-        known = _as_one_step(kernel, bandwidth, stack, options)
+        known = None
+        if isinstance(score, Kernel):
+            known = _as_one_step(score, bandwidth, stack, options)
         if known is not None:
             return compute(*known), "exact"
-    return _step_by_step(kernel, bandwidth, stack, options, compute)
+    return _step_by_step(score, bandwidth, stack, options, compute, question)
 
 
 def _as_one_step(
@@ -122,18 +138,21 @@ def _as_one_step(
 
 
 def _step_by_step(
-    kernel: Kernel,
+    score: Score,
     bandwidth: Array | float | None,
     stack: Stack,
     options: Options,
     compute: Callable[[Statistics, Stack], list[Array]],
+    question: Question = PAIRS,
 ) -> tuple[list[Array], str]:
-    n, reference = stack.batch_count, stack.reference
-    compiled = _compiled.wanted(_work(stack), reference)
-    problem = Problem.of(kernel, stack, compiled)
+    n = stack.batch_count
+    reference = stack.reference
+    work = _work(score, stack, question)
+    compiled = work > 0 and _compiled.wanted(work, reference)
+    problem = Problem.of(score, stack, compiled, question)
     found_plan = plan(problem)
-    budget = options.budget(reference)
-    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled, options.max_memory)
+    budget, memory = options.budget(reference), options.max_memory
+    measure = Measure(score, bandwidth, options.rtol, budget, compiled, memory, question)
     cost = max(found_plan.scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
 
     def tile(part: slice) -> list[Array]:
@@ -141,8 +160,8 @@ def _step_by_step(
         own = measure.at(part)
         if not some.is_plain:
             some = prepared(some)
-        if kernel.weights is not None:
-            some = stretched(some, kernel.weights)
+        if score.weights is not None:
+            some = stretched(some, score.weights)
         return compute(_with_heavy_tails(_statistics(problem, own, some), own, some), some)
 
     if n * cost <= budget:
@@ -161,7 +180,7 @@ def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Stat
     xp = namespace(found.dispersion)
     parts = []
     for start, law in stack.offsets():
-        known = heavy_tails.entropy(measure.kernel, law)
+        known = heavy_tails.entropy(measure.score, law)
         h = found.entropies[start : start + law.atoms.lead[0], ...]
         parts.append(h if known is None else known)
     return found._replace(entropies=xp.concat(parts, axis=0))
@@ -206,14 +225,16 @@ def expectation(
     return xp.concat(parts)
 
 
-def _work(stack: Stack) -> int:
+def _work(score: Score, stack: Stack, question: Question) -> int:
     """Evaluations of the kernel that plain sums over pairs would need."""
-    atoms = 0
+    atoms = members = 0
     for law in stack.groups:
+        members += law.atoms.lead[0]
         atoms += law.atoms.lead[0] * law.count * law.atoms.inner
-    return int(
-        stack.batch_count * atoms * (atoms + 1) // 2 * max(1, stack.groups[0].atoms.dimension / 3)
-    )
+    pairs = stack.batch_count * atoms * (atoms + 1) // 2
+    if score.local:  # closed forms of normals have no compiled twin
+        pairs *= _NODES if atoms > members or question.kind == "mixture" else 0
+    return int(pairs * max(1, stack.groups[0].atoms.dimension / 3))
 
 
 def threads_for(work: int, reference: Array) -> int:
@@ -305,7 +326,7 @@ def _chosen(
 
 
 def _in_own_units(form: Form, problem: Problem, measure: Measure, stack: Stack) -> Statistics:
-    if form.any_units(problem) or not isinstance(measure.kernel, Radial):
+    if form.any_units(problem) or not isinstance(measure.score, Radial):
         return form.statistics(measure, stack)
     measure, (stack,), factor = _to_units(measure, [stack])
     found = form.statistics(measure, stack)
@@ -319,7 +340,7 @@ def _to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stac
 
     The last item is what results of a homogeneous kernel have to be multiplied by.
     """
-    kernel = measure.kernel
+    kernel = measure.score
     if not isinstance(kernel, Radial):
         return measure, stacks, None
     unit = _unit(stacks)
@@ -385,17 +406,6 @@ def divided(stack: Stack, unit: Array) -> Stack:
         return array / unit[(..., *(None,) * (axes + 1))]
 
     return stack.map(lambda law: dataclasses.replace(law, atoms=law.atoms.scaled(scaled)))
-
-
-@np.errstate(over="ignore", under="ignore")
-def in_units(bandwidth: Array | float, unit: Array) -> Array:
-    """The bandwidth in units of the data, cut where its square would leave the range of floats.
-
-    Kernels so narrow or so wide are zero or constant to more than a hundred digits.
-    """
-    xp = namespace(unit)
-    far = float(xp.finfo(unit.dtype).max) ** 0.45
-    return xp.clip(bandwidth / unit, 1 / far, far)
 
 
 def stretched(stack: Stack, weights: Array | None) -> Stack:

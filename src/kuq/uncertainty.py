@@ -26,14 +26,11 @@ from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
-from kuq.distributions.normal import Point
 from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
-from kuq.kernels.log_score import LogScore
 from kuq.kernels.names import as_score, usual_estimator
 from kuq.result import Uncertainty
-from kuq.scores import log_decompose
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.views import first_order
 
@@ -126,13 +123,10 @@ def decompose(
         prediction = prediction.beside(score.arrays)
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
-    if isinstance(score, LogScore):
-        aleatoric, epistemic, method = log_decompose.decompose(prediction, estimator, options)
-    else:
-        assert isinstance(score, Kernel)
-        score, aleatoric, epistemic, method = answers.decompose(prediction, score, options)
-        epistemic = epistemic / 2 if estimator == "bma" else epistemic
-    return _result(prediction, score, aleatoric, epistemic, estimator, unbiased, method)
+    resolved, aleatoric, epistemic, method = answers.decompose(
+        prediction, score, options, estimator=estimator
+    )
+    return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
 
 
 def _result(
@@ -176,12 +170,7 @@ def entropy(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     score = _known(score)
     p = first_order(p).beside(score.arrays)
-    if isinstance(score, LogScore):
-        value = log_decompose.entropy(p, options)
-    else:
-        assert isinstance(score, Kernel)
-        value = answers.entropy(p, score, options)
-    return _as_array(value, p)
+    return _as_array(answers.entropy(p, score, options), p)
 
 
 @_alone
@@ -205,12 +194,7 @@ def divergence(
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     score = _known(score)
     p, q = _aligned(p, q, score)
-    if isinstance(score, LogScore):
-        value = log_decompose.divergence(p, q, options)
-    else:
-        assert isinstance(score, Kernel)
-        value = answers.divergence(p, q, score, options)
-    return _cast(value, p, q)
+    return _cast(answers.divergence(p, q, score, options), p, q)
 
 
 @_alone
@@ -238,13 +222,7 @@ def score(
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
-    if isinstance(score, LogScore):
-        value = log_decompose.score(p, outcome)
-    else:
-        assert isinstance(score, Kernel)
-        target = Point(outcome, len(p.event_shape))
-        value = answers.divergence(p, target, score, options)
-    return _as_array(value, p)
+    return _as_array(answers.score(p, outcome, score, options), p)
 
 
 @_alone
@@ -294,12 +272,7 @@ def member_divergences(
     _check_ensemble(prediction, "member_divergences")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
-    if isinstance(score, LogScore):
-        value = log_decompose.divergence_matrix(prediction, options)
-    else:
-        assert isinstance(score, Kernel)
-        value = answers.member_parts(prediction, score, options)[2]
-    return _as_array(value, prediction)
+    return _as_array(answers.member_parts(prediction, score, options)[2], prediction)
 
 
 @_alone
@@ -335,19 +308,15 @@ def member_influence(
             f"left, got {len(counting)}; with unbiased=False two are enough"
         )
     whole, prediction = prediction, prediction.counting()
-    if isinstance(score, LogScore):
-        entropies, matrix, method = log_decompose.member_parts(prediction, options)
-    else:
-        assert isinstance(score, Kernel)
-        score, *found, method = answers.member_parts(prediction, score, options)
-        entropies, matrix = (door.left(part, prediction.reference) for part in found)
+    resolved, *found, method = answers.member_parts(prediction, score, options)
+    entropies, matrix = (door.left(part, prediction.reference) for part in found)
     parts = scores.leave_one_out(
         entropies, matrix, prediction.member_weights(), options.unbiased_members
     )
     if prediction.member_count < whole.member_count:
         parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
     aleatoric, epistemic = parts
-    return _result(prediction, score, aleatoric, epistemic, "pairwise", unbiased, method)
+    return _result(prediction, resolved, aleatoric, epistemic, "pairwise", unbiased, method)
 
 
 def _spread_out(values: Array, positions: list[int], count: int) -> Array:
@@ -378,7 +347,7 @@ def _check_ensemble(prediction: object, name: str) -> None:
 def _check_member_count(
     prediction: Ensemble, options: Options, estimator: str, score: Score
 ) -> None:
-    plug_in = estimator == "bma" and isinstance(score, LogScore)
+    plug_in = estimator == "bma" and score.local
     if options.unbiased_members and prediction.member_count < 2 and not plug_in:
         raise InsufficientDataError(
             "an unbiased epistemic uncertainty needs at least two members, got M = 1; "

@@ -18,6 +18,7 @@ from kuq._array import (
     any_true,
     detach,
     epsilon,
+    from_numpy,
     index_array,
     is_array,
     is_traced,
@@ -32,7 +33,7 @@ from kuq.distributions.base import Distribution, Parametric, Prediction
 from kuq.distributions.clipped import clipped
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
-from kuq.distributions.laws import Stack, worst_method
+from kuq.distributions.laws import Source, Stack, worst_method
 from kuq.distributions.low_rank import LowRankNormal
 from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
@@ -41,11 +42,11 @@ from kuq.distributions.selected import selected
 from kuq.distributions.strays import prepared
 from kuq.driver import divided, size_of, stretched
 from kuq.errors import InsufficientDataError, NoClosedFormError, ParameterError, ShapeError
-from kuq.expectations import evidential, moments
-from kuq.forms.form import Problem
-from kuq.forms.table import FORMS
+from kuq.expectations import moments
+from kuq.forms.form import PAIRS, Problem, Question
+from kuq.forms.table import has_form
 from kuq.kernels.bandwidth import MOST_PAIRS
-from kuq.kernels.base import Kernel, MarginalStage, Radial, Term
+from kuq.kernels.base import Kernel, MarginalStage, Radial, Score, Term
 from kuq.kernels.energy import Energy
 from kuq.kernels.marginal import reduce_event
 from kuq.kernels.transforms import Clip, Select
@@ -53,6 +54,8 @@ from kuq.scores.monte_carlo import drawn
 from kuq.scores.options import Options
 from kuq.tiles import pieces
 
+#: Enough to see of what kind a law is; coarse ones are made quickly.
+_COARSE = 1e-3
 #: Laws whose coordinates have distribution functions that are sums over normals.
 _CLIPPED_EXACTLY = (LowRankNormal, Normal, NormalMixture, Point, Samples)
 
@@ -70,7 +73,7 @@ class View:
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
     marginal: MarginalStage | None
-    kernel: Kernel
+    score: Score
     #: The shape of results before the reduction over the event.
     shape: tuple[int, ...] = field(init=False)
 
@@ -78,40 +81,82 @@ class View:
         event = self.event_shape if self.marginal else ()
         object.__setattr__(self, "shape", (*self.batch_shape, *event))
 
-    @staticmethod
-    def of_shape(prediction: Prediction, marginal: MarginalStage | None, kernel: Kernel) -> View:
-        """Only the shapes, for laws that are not made of atoms."""
-        return View(Stack(()), prediction.batch_shape, prediction.event_shape, marginal, kernel)
-
     def through_the_door(self) -> View:
         marginal = self.marginal
         if marginal is not None and is_array(marginal.weights):
             marginal = dataclasses.replace(marginal, weights=door.entered(marginal.weights))
-        own = {n: getattr(self.kernel, n, None) for n in ("bandwidth", "weights")}
+        own = {n: getattr(self.score, n, None) for n in ("bandwidth", "weights")}
         arrays = {n: door.entered(array) for n, array in own.items() if is_array(array)}
-        kernel = self.kernel.changed(**arrays) if arrays else self.kernel
+        score = self.score.changed(**arrays) if arrays else self.score
         return View(
-            self.stack.mapped(door.entered), self.batch_shape, self.event_shape, marginal, kernel
+            self.stack.mapped(door.entered), self.batch_shape, self.event_shape, marginal, score
         )
 
 
-def views(term: Term, options: Options, *predictions: Prediction) -> list[View]:
+def views(
+    term: Term, options: Options, *predictions: Prediction, question: Question = PAIRS
+) -> list[View]:
     """Predictions as a term sees them together, drawn from where that is needed and asked for."""
-    known = list(map(first_or_second_order, predictions))
+    known = list(predictions)
+    if term.score.local:
+        return _local_views(term, options, known, question)
     if options.draws is not None and not _has_route(term, *known):
         known = [
             drawn(prediction, options.draws, np.random.default_rng([options.seed, position]))
             for position, prediction in enumerate(known)
         ]
     found = [_view(prediction, term, options) for prediction in known]
-    if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.kernel, Radial):
+    if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.score, Radial):
         return found  # a kernel that is nothing but a function needs arrays of its own library
     return _through_the_door(term, found)
 
 
+def _local_views(
+    term: Term, options: Options, predictions: list[Prediction], question: Question
+) -> list[View]:
+    """Laws by their atoms if these tell their densities, else laws that are asked for them."""
+    for prediction in predictions:
+        for law in _members(prediction):
+            if isinstance(law, Distribution) and not law.has_density:
+                law.require_density()
+    found = [_view(prediction, term, options) for prediction in predictions]
+    groups = tuple(group for view in found for group in view.stack.groups)
+    if has_form(Problem.of(term.score, Stack(groups), compiled=False, question=question)):
+        if isinstance(found[0].stack.reference, np.ndarray):
+            return found
+        return _through_the_door(term, found)
+    return [
+        dataclasses.replace(view, stack=_sources(prediction, options))
+        for view, prediction in zip(found, predictions, strict=True)
+    ]
+
+
+def _sources(prediction: Prediction, options: Options) -> Stack:
+    """Every member with its distribution and, where asked for, draws of it."""
+    members = prediction.member_list() if isinstance(prediction, Ensemble) else [prediction]
+    weights = prediction.weights if isinstance(prediction, Ensemble) else None
+    groups = []
+    for position, member in enumerate(members):
+        assert isinstance(member, Distribution)
+        lead = (1, math.prod(member.batch_shape))
+        axes = len(member.batch_shape)
+
+        def flat(array: Array, lead: tuple[int, int] = lead, axes: int = axes) -> Array:
+            return namespace(array).reshape(array, (*lead, *array.shape[axes:]))
+
+        if options.draws is None:
+            draws = from_numpy(np.zeros((*lead, 0, *member.event_shape)), member.reference)
+        else:
+            rng = np.random.default_rng([options.seed, position])
+            draws = flat(member.sample(options.draws, rng))
+        law = member.law(False, _COARSE).flatten_batch(members=False)
+        groups.append(dataclasses.replace(law, source=Source(member.mapped(flat), draws)))
+    return Stack(tuple(groups), weights)
+
+
 def _through_the_door(term: Term, found: list[View]) -> list[View]:
     """Members as NumPy sees them, where that is possible."""
-    own = [getattr(term.kernel, "bandwidth", None), term.kernel.weights]
+    own = [getattr(term.score, "bandwidth", None), term.score.weights]
     stages = [found[0].marginal.weights] if found[0].marginal else []
     arrays = [array for view in found for array in view.stack.arrays()]
     arrays += [array for array in (*own, *stages) if is_array(array)]
@@ -131,54 +176,21 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
             if stage.weights is not None:
                 check_event_weights(stage.weights, event_shape, "Marginal")
         elif stage not in clips:
-            prediction = _transformed(prediction, stage, marginal is not None, term.kernel)
+            prediction = _transformed(prediction, stage, marginal is not None, term.score)
             event_shape = prediction.event_shape
     stack = stack_of(prediction, marginal is not None, options.rtol)
     for clip in clips:
         low, high = (_flat_bound(bound, stack) for bound in _bounds(clip, prediction))
         stack = stack.map(lambda law, a=low, b=high: clipped(law, a, b))  # type: ignore[misc]
-    if term.kernel.weights is not None:
-        check_event_weights(term.kernel.weights, event_shape, type(term.kernel).__name__)
-    return View(stack, prediction.batch_shape, event_shape, marginal, term.kernel)
+    if term.score.weights is not None:
+        check_event_weights(term.score.weights, event_shape, type(term.score).__name__)
+    return View(stack, prediction.batch_shape, event_shape, marginal, term.score)
 
 
 def first_order(prediction: Prediction) -> Prediction:
     """What a prediction means where a first-order law is expected, of members with weight."""
     known = first_or_second_order(prediction)
     return known.counting() if isinstance(known, Ensemble) else known
-
-
-def evidential_view(
-    prediction: NormalInverseGamma, term: Term
-) -> tuple[View, tuple[Array, Array, Array]]:
-    """The shapes of an evidential law as a term sees it, and nu, alpha, beta (batch…, d).
-
-    Weights of the event stretch beta, as they stretch the coordinates of other laws.
-    """
-    marginal: MarginalStage | None = None
-    for stage in term.stages:
-        if isinstance(stage, MarginalStage):
-            marginal = stage
-            check_event_weights(stage.weights, prediction.event_shape, "Marginal")
-        elif isinstance(stage, Select):
-            _check_event(prediction, stage, marginal is not None)
-            stage.check(prediction.event_shape)
-            prediction = selected(prediction, stage.index)
-        else:
-            raise no_route(prediction, term)
-    nu, alpha, beta = prediction.second_order_parameters(marginal is not None)
-    weights = term.kernel.weights
-    if weights is not None:
-        check_event_weights(weights, prediction.event_shape, type(term.kernel).__name__)
-        beta = beta * namespace(beta).reshape(adopted(weights, beta), (-1,))
-    return View.of_shape(prediction, marginal, term.kernel), (nu, alpha, beta)
-
-
-def no_route(prediction: Prediction, term: Term) -> NoClosedFormError:
-    return NoClosedFormError(
-        f"no exact or quadrature route for {term.kernel!r} with {prediction!r}; "
-        "pass draws=2000, seed=0 to opt in to Monte Carlo"
-    )
 
 
 def first_or_second_order(prediction: Prediction) -> Prediction:
@@ -196,21 +208,20 @@ def stack_of(prediction: Prediction, marginal: bool, rtol: float) -> Stack:
     """The members in canonical form over a flat batch."""
     if isinstance(prediction, Ensemble):
         return prediction.stack(marginal, rtol)
-    assert isinstance(prediction, Distribution)
+    assert isinstance(prediction, (Distribution, NormalInverseGamma))
     return Stack((prediction.law(marginal, rtol).flatten_batch(members=False),))
 
 
 def arrays_of(prediction: Prediction) -> list[Array]:
     """The arrays of which a prediction consists."""
-    laws = _members(prediction) if isinstance(prediction, Ensemble) else (prediction,)
-    return [array for law in laws if isinstance(law, Parametric) for array in law.arrays()]
+    return [array for law in _members(prediction) for array in law.arrays()]
 
 
-def _members(prediction: Prediction) -> tuple[Distribution, ...]:
+def _members(prediction: Prediction) -> tuple[Parametric, ...]:
     if isinstance(prediction, Ensemble):
         members = prediction.members
         return (members,) if isinstance(members, Distribution) else members
-    assert isinstance(prediction, Distribution)
+    assert isinstance(prediction, Parametric)
     return (prediction,)
 
 
@@ -224,9 +235,8 @@ def _has_route(term: Term, *predictions: Prediction) -> bool:
     if any(not isinstance(stage, (MarginalStage, Select)) for stage in term.stages):
         return False
     marginal = any(isinstance(stage, MarginalStage) for stage in term.stages)
-    groups = [g for prediction in predictions for g in stack_of(prediction, marginal, 1e-3).groups]
-    problem = Problem.of(term.kernel, Stack(tuple(groups)), compiled=False)
-    return any(form.applies(problem) for form in FORMS)
+    groups = [g for p in predictions for g in stack_of(p, marginal, _COARSE).groups]
+    return has_form(Problem.of(term.kernel, Stack(tuple(groups)), compiled=False))
 
 
 def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
@@ -235,7 +245,7 @@ def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
     if not clips:
         return ()
     marginals = [stage for stage in term.stages if isinstance(stage, MarginalStage)]
-    absolute = isinstance(term.kernel, Energy) and term.kernel.beta == 1
+    absolute = isinstance(term.score, Energy) and term.score.beta == 1
     scalar = bool(marginals) or math.prod(prediction.event_shape) == 1
     only = len(clips) + len(marginals) == len(term.stages)
     if not (absolute and scalar and only):
@@ -268,7 +278,7 @@ def _flat_bound(bound: Array, stack: Stack) -> Array:
     return adopted(namespace(bound).reshape(bound, (-1, 1, 1)), stack.reference)
 
 
-def _for_arrays(clip: Clip, prediction: Prediction, law: Distribution) -> Clip:
+def _for_arrays(clip: Clip, prediction: Prediction, law: Parametric) -> Clip:
     """A clip whose thresholds have the axes of a law's arrays: none along its draws."""
 
     def fitted(bound: Array) -> Array:
@@ -280,7 +290,7 @@ def _for_arrays(clip: Clip, prediction: Prediction, law: Distribution) -> Clip:
 
 
 def _transformed(
-    prediction: Prediction, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
+    prediction: Prediction, transform: Callable[[Array], Array], scalar: bool, kernel: Score
 ) -> Prediction:
     members = []
     for law in _members(prediction):
@@ -290,13 +300,14 @@ def _transformed(
         members.append(_transform_law(law, own, scalar, kernel))
     if not isinstance(prediction, Ensemble):
         return members[0]
+    laws = [member for member in members if isinstance(member, Distribution)]
     stacked = isinstance(prediction.members, Distribution)
-    return Ensemble(members[0] if stacked else members, prediction.weights)
+    return Ensemble(laws[0] if stacked else laws, prediction.weights)
 
 
 def _transform_law(
-    law: Distribution, transform: Callable[[Array], Array], scalar: bool, kernel: Kernel
-) -> Distribution:
+    law: Parametric, transform: Callable[[Array], Array], scalar: bool, kernel: Score
+) -> Parametric:
     _check_event(law, transform, scalar)
     if isinstance(transform, Select) and not isinstance(law, (Samples, Point)):
         transform.check(law.event_shape)
@@ -345,10 +356,15 @@ def check_event_weights(weights: Array | None, event: tuple[int, ...], name: str
         )
 
 
-def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: Options) -> Kernel:
+AnyScore = TypeVar("AnyScore", bound=Score)
+
+
+def resolve_bandwidths(
+    score: AnyScore, predictions: list[Prediction], options: Options
+) -> AnyScore:
     """Replace ``bandwidth="median"`` by the median distance between members' outcomes."""
-    if not kernel.is_open:
-        return kernel
+    if not score.is_open:
+        return score
 
     def change(base: Kernel, stages: tuple[Any, ...]) -> Kernel:
         if not isinstance(base, Radial) or not isinstance(base.bandwidth, str):
@@ -357,19 +373,17 @@ def resolve_bandwidths(kernel: Kernel, predictions: list[Prediction], options: O
         value = _median_distance(predictions, term, options)
         return dataclasses.replace(base, bandwidth=value)  # type: ignore[type-var]
 
-    return kernel.replace_bases(change)
+    assert isinstance(score, Kernel)
+    return score.replace_bases(change)  # type: ignore[return-value]
 
 
 def _median_distance(predictions: list[Prediction], term: Term, options: Options) -> Any:
-    if len(predictions) == 1 and isinstance(predictions[0], NormalInverseGamma):
-        distances = safe_sqrt(evidential.second_moment(*evidential_view(predictions[0], term)[1]))
-    else:
-        counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
-        seen = views(term, options, *counting)
-        stacks = [view.stack for view in seen]
-        distances = _over_entries(stacks, seen[0].kernel.weights, options)
-        if not all(_moments_exist(stack) for stack in stacks):
-            distances = distances + math.inf
+    counting = [p.counting() if isinstance(p, Ensemble) else p for p in predictions]
+    seen = views(term, options, *counting)
+    stacks = [view.stack for view in seen]
+    distances = _over_entries(stacks, seen[0].score.weights, options)
+    if not all(_moments_exist(stack) for stack in stacks):
+        distances = distances + math.inf
     if math.prod(distances.shape) == 0:
         raise InsufficientDataError(
             'bandwidth="median" of an empty batch: there are no outcomes whose distances could be '
@@ -440,10 +454,10 @@ def _pair_distances(stacks: list[Stack]) -> Array:
 
 
 def flat_bandwidth(
-    kernel: Kernel, shape: tuple[int, ...], marginal: bool, like: Array
+    score: Score, shape: tuple[int, ...], marginal: bool, like: Array
 ) -> Array | float | None:
     """The bandwidth as a float, or as an array over the flat batch."""
-    bandwidth = getattr(kernel, "bandwidth", None)
+    bandwidth = getattr(score, "bandwidth", None)
     if bandwidth is None or isinstance(bandwidth, float):
         return bandwidth
     array = adopted(bandwidth, like)
@@ -475,30 +489,30 @@ def finished(values: Array, view: View) -> Array:
 
 
 def in_parts(*axes: int) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Let a function of predictions, a kernel and options see some rows of the batch at a time.
+    """Let a function of predictions, a score and options see some rows of the batch at a time.
 
     ``axes``: where the first batch axis stands in each of the arrays that it returns.
     """
 
     def wrap(function: Callable[..., Answer]) -> Callable[..., Answer]:
         @functools.wraps(function)
-        def call(*args: Any) -> Answer:
-            *predictions, kernel, options = args
+        def call(*args: Any, **settings: Any) -> Answer:
+            *predictions, score, options = args
             reference = predictions[0].reference
             if not isinstance(reference, np.ndarray):
-                return function(*args)
+                return function(*args, **settings)
             largest = reference.nbytes * max([p.expansion for p in predictions])
             if largest <= _SHARE * options.max_memory:
-                return function(*args)
-            step = _rows_at_once(predictions, kernel, options)
+                return function(*args, **settings)
+            step = _rows_at_once(predictions, score, options)
             rows = predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
             if step >= rows:
-                return function(*args)
-            kernel = resolve_bandwidths(kernel, predictions, options)
+                return function(*args, **settings)
+            score = resolve_bandwidths(score, predictions, options)
             found = []
             for start in range(0, rows, step):
                 some = [p.rows(slice(start, start + step)) for p in predictions]
-                found.append(function(*some, kernel, options))
+                found.append(function(*some, score, options, **settings))
             return cast(Answer, _joined(found, axes))
 
         return call
@@ -506,20 +520,20 @@ def in_parts(*axes: int) -> Callable[[Callable[..., Answer]], Callable[..., Answ
     return wrap
 
 
-def _rows_at_once(predictions: list[Prediction], kernel: Kernel, options: Options) -> int:
+def _rows_at_once(predictions: list[Prediction], score: Score, options: Options) -> int:
     """Rows whose copies fit; a function, or an array over the batch, cannot be cut."""
-    stages = [stage for term in kernel.parts for stage in term.stages]
+    stages = [stage for term in score.parts for stage in term.stages]
     neutral = all(isinstance(stage, (MarginalStage, Select)) for stage in stages)
     if not neutral or options.draws is not None or not predictions[0].batch_shape:
         return predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
-    if any(is_array(getattr(term.kernel, "bandwidth", None)) for term in kernel.parts):
+    if any(is_array(getattr(term.score, "bandwidth", None)) for term in score.parts):
         return predictions[0].batch_shape[0]
     marginal = any(isinstance(stage, MarginalStage) for stage in stages)
     held = 0
     for prediction in predictions:
         some = prediction.rows(slice(0, 2))  # of one row alone nothing has to be moved
         given = arrays_of(some)
-        for array in stack_of(first_or_second_order(some), marginal, options.rtol).arrays():
+        for array in stack_of(some, marginal, options.rtol).arrays():
             if not any(np.may_share_memory(array, own) for own in given):
                 held += array.nbytes // 2
     return max(1, int(_SHARE * options.max_memory / max(1, held)))

@@ -21,6 +21,8 @@ class Atoms(ABC):
     """A stack of elementary laws; every array has ``extra[name]`` axes after the event axis."""
 
     extra: ClassVar[dict[str, int]]
+    #: Whether an atom stands for a whole population of members.
+    population: ClassVar[bool] = False
     #: The first array, which tells library and dtype.
     reference: Array = field(init=False, repr=False)
     #: The axes before the event axis: (…, A).
@@ -225,6 +227,39 @@ class Products(Atoms):
     def size(self) -> int:
         d, k = self.loc.shape[-2:]
         return int(d * k * k)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalInverseGammas(Atoms):
+    """Laws over normals: σ² ~ InverseGamma(alpha, beta) and μ | σ² ~ N(loc, σ²/nu)."""
+
+    loc: Array
+    nu: Array
+    alpha: Array
+    beta: Array
+    extra: ClassVar[dict[str, int]] = {"loc": 0, "nu": 0, "alpha": 0, "beta": 0}
+    population = True
+
+    def mean(self) -> Array:
+        return self.loc
+
+    def variance(self) -> Array:
+        xp = namespace(self.alpha)
+        exists = self.alpha > 1
+        excess = xp.where(exists, self.alpha - 1, xp.ones_like(self.alpha))
+        return xp.where(exists, self.beta * (1 + 1 / self.nu) / excess, math.inf)
+
+    def scaled(self, factor: Callable[[Array, int], Array]) -> NormalInverseGammas:
+        beta = factor(factor(self.beta, 1), 1)
+        return NormalInverseGammas(factor(self.loc, 1), self.nu, self.alpha, beta)
+
+    def extent(self, pivot: Array) -> Array:
+        far = _farthest(self.loc, pivot)
+        xp = namespace(far)
+        return xp.maximum(far, xp.sqrt(_largest(self.beta / self.alpha)))
+
+    def smallest_variance(self) -> Array:
+        return _smallest_positive(self.beta / self.alpha)
 
 
 def tail_order(atoms: Atoms) -> float:

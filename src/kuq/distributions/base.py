@@ -295,8 +295,15 @@ class Distribution(Parametric):
         """
         raise self._density_error()
 
+    #: Whether the class says what its density is.
+    has_density: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.has_density = cls.log_density is not Distribution.log_density
+
     def require_density(self) -> None:
-        if type(self).log_density is Distribution.log_density:
+        if not self.has_density:
             raise self._density_error()
 
     def _density_error(self) -> ParameterError:

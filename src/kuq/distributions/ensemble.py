@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -28,7 +27,7 @@ from kuq._array import (
 )
 from kuq.distributions.base import Distribution, Prediction, check_factors
 from kuq.distributions.laws import Law, Stack
-from kuq.distributions.log_densities import log_sum, lowest
+from kuq.distributions.log_densities import mixed_log_density
 from kuq.distributions.marginals import Components
 from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.distributions.strays import heaviest, strays
@@ -258,17 +257,9 @@ class Ensemble(Prediction):
     def log_density(self, x: Array) -> Array:
         """log p̄(x) of the mixture, (…, batch…), of whole outcomes x (…, batch…, event…)."""
         x = self._outcomes(x)
-        xp = namespace(x)
-        that_count = self.counting()
-        values = xp.stack([member.log_density(x) for member in that_count.member_list()])
-        weights = that_count.member_weights()
-        counts = xp.reshape(weights > 0, (-1,) + (1,) * (values.ndim - 1))
-        hit = xp.any((values == math.inf) & counts, axis=0)
-        none = xp.all((values == -math.inf) | ~counts, axis=0)
-        safe = xp.where(xp.isinf(values), xp.full_like(values, lowest(values)), values)
-        mixed = log_sum(weights, moved_axis(safe, 0, -1))
-        mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
-        return xp.where(hit, xp.full_like(mixed, math.inf), mixed)
+        members = self.counting()
+        values = namespace(x).stack([law.log_density(x) for law in members.member_list()])
+        return mixed_log_density(members.member_weights(), values)
 
     def components(self) -> tuple[Components, ...]:
         that_count = self.counting()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
+from kuq.distributions.atoms import NormalInverseGammas
 from kuq.distributions.base import Parametric, check_factors, checked_event_ndim
-from kuq.distributions.laws import event_to_atom
+from kuq.distributions.laws import Law, event_to_atom
 from kuq.distributions.marginals import Components
 from kuq.distributions.student_t import StudentT
 
@@ -65,10 +66,8 @@ class NormalInverseGamma(Parametric):
     def components(self) -> tuple[Components, ...]:
         return self.predictive().components()
 
-    def second_order_parameters(self, marginal: bool) -> tuple[Array, Array, Array]:
-        """nu, alpha, beta with axes (batch…, d), or (batch…, event…, 1) if marginal."""
-        nu, alpha, beta = (
-            event_to_atom(x, self.event_ndim, marginal)[..., 0, :]
-            for x in (self.nu, self.alpha, self.beta)
-        )
-        return nu, alpha, beta
+    def law(self, marginal: bool, rtol: float) -> Law:
+        """The canonical form: an atom for the whole population of members."""
+        arrays = (getattr(self, name) for name in self.parameters)
+        atoms = (event_to_atom(x, self.event_ndim, marginal) for x in arrays)
+        return Law(NormalInverseGammas(*atoms))

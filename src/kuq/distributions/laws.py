@@ -7,11 +7,33 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kuq._array import Array, constants, from_numpy, index_array, namespace, safe_sqrt, widen
 from kuq.distributions.atoms import Atoms, LowRanks, Normals, Points, Products
+
+if TYPE_CHECKING:
+    from kuq.distributions.base import Distribution
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The distribution of a law, which is asked for its density, and draws of it.
+
+    It has the batch (m, n), and the draws have the axes (m, n, N, event…).
+    """
+
+    distribution: Distribution
+    draws: Array
+
+    @property
+    def count(self) -> int:
+        return int(self.draws.shape[2])
+
+    def index(self, key: Callable[[Array], Array]) -> Source:
+        return Source(self.distribution.mapped(key), key(self.draws))
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +42,8 @@ class Law:
 
     ``drawn`` marks a law that stands for the distribution its atoms were drawn from, so that
     unbiased statistics correct for their number. ``tail`` (lead…, d) is for every coordinate the
-    order from which on moments do not exist, the df of a Student-t law; None if all do.
+    order from which on moments do not exist, the df of a Student-t law; None if all do. A
+    ``source`` is there where the log score needs more than atoms tell.
     """
 
     atoms: Atoms
@@ -28,8 +51,11 @@ class Law:
     drawn: bool = False
     method: str = "exact"
     tail: Array | None = None
+    source: Source | None = None
     #: The number of atoms.
     count: int = field(init=False, repr=False)
+    #: Whether the atoms are the law, and no draws or quadrature of it.
+    is_itself: bool = field(init=False, repr=False)
     #: Whether nothing has to be done before computing: NumPy's doubles, no weights.
     is_plain: bool = field(init=False, repr=False)
 
@@ -38,7 +64,8 @@ class Law:
         reference = atoms.reference
         plain = type(reference) is np.ndarray and reference.dtype == np.float64
         plain = plain and self.weights is None and isinstance(atoms, (Points, Normals))
-        vars(self).update(count=atoms.lead[-1], is_plain=plain)
+        itself = self.method == "exact" and self.tail is None and not self.drawn
+        vars(self).update(count=atoms.lead[-1], is_itself=itself, is_plain=plain)
 
     @property
     def dimension(self) -> int:
@@ -61,7 +88,8 @@ class Law:
         weights = None if self.weights is None else key(self.weights)
         tail = None if self.tail is None else key(self.tail)
         atoms = self.atoms.map(lambda a, _: key(a))
-        return Law(atoms, weights, self.drawn, self.method, tail)
+        source = None if self.source is None else self.source.index(key)
+        return Law(atoms, weights, self.drawn, self.method, tail, source)
 
     def widened(self) -> Law:
         """The same with more digits, see :func:`kuq._array.widen`."""
@@ -72,7 +100,8 @@ class Law:
         weights = None if self.weights is None else widen(self.weights)
         tail = None if self.tail is None else widen(self.tail)
         atoms = self.atoms.map(lambda a, _: widen(a))
-        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail)
+        source = None if self.source is None else self.source.index(widen)
+        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail, source=source)
 
     def reshape_lead(self, shape: tuple[int, ...]) -> Law:
         """Replace the axes before the atom axis."""
@@ -165,8 +194,8 @@ class Stack:
     @staticmethod
     def joined(laws: list[Law], weights: Array | None = None) -> Stack:
         """Laws over one batch as members; neighbours of one kind and shape become one group."""
-        if any(isinstance(law.atoms, Points) for law in laws):  # many numbers, and nothing gained
-            return Stack(tuple(laws), weights)
+        if any(isinstance(law.atoms, Points) or law.source is not None for law in laws):
+            return Stack(tuple(laws), weights)  # many numbers, and nothing gained
         groups = [Law.joined(list(run)) for _, run in itertools.groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), weights)
 
@@ -180,6 +209,9 @@ class Stack:
         return self.groups[0].atoms.mean()[0, :, 0, :]
 
     def concentration(self) -> Array | float:
+        """Σw², zero for a population."""
+        if self.groups[0].atoms.population:
+            return 0.0
         if self.weights is None:
             return 1.0 / self.member_count
         return namespace(self.weights).sum(self.weights * self.weights)
@@ -244,6 +276,14 @@ class Stack:
         share = xp.sum(own)
         return Stack(groups, own / share), share, places
 
+    def coordinates(self, part: slice) -> Stack:
+        """A part of the coordinates of every member."""
+
+        def cut(array: Array, axes: int) -> Array:
+            return array[(..., part, *(slice(None),) * (axes - 1))]
+
+        return self.map(lambda law: dataclasses.replace(law, atoms=law.atoms.map(cut)))
+
     def offsets(self) -> Iterator[tuple[int, Law]]:
         """Every group with the position of its first member."""
         start = 0
@@ -253,7 +293,8 @@ class Stack:
 
     @property
     def method(self) -> str:
-        return worst_method(*[group.method for group in self.groups])
+        by_atoms = [group.method for group in self.groups if group.source is None]
+        return worst_method("exact", *by_atoms)
 
 
 def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:

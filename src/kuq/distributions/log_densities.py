@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq import _linalg as linalg
-from kuq._array import Array, detach, identity, namespace
+from kuq._array import Array, detach, identity, moved_axis, namespace
 from kuq._special import half_step
 from kuq.distributions.atoms import LowRanks
 from kuq.distributions.zero_variances import without_zeros
@@ -97,6 +97,18 @@ def low_rank_log_density(x: Array, loc: Array, factor: Array, diag: Array) -> Ar
     hit = xp.all(x == loc, axis=-1)
     nowhere = xp.where(hit, xp.full_like(value, math.inf), xp.full_like(value, -math.inf))
     return xp.where(xp.any(singular, axis=-1), nowhere, value)
+
+
+def mixed_log_density(weights: Array, values: Array) -> Array:
+    """log Σ_m w_m p_m from log p_m along the first axis, which may be ±inf."""
+    xp = namespace(weights, values)
+    counts = xp.reshape(weights > 0, (-1,) + (1,) * (values.ndim - 1))
+    hit = xp.any((values == math.inf) & counts, axis=0)
+    none = xp.all((values == -math.inf) | ~counts, axis=0)
+    safe = xp.where(xp.isinf(values), xp.full_like(values, lowest(values)), values)
+    mixed = log_sum(weights, moved_axis(safe, 0, -1))
+    mixed = xp.where(none, xp.full_like(mixed, -math.inf), mixed)
+    return xp.where(hit, xp.full_like(mixed, math.inf), mixed)
 
 
 # Mixtures of normal laws; the components are on the last axis.

@@ -85,13 +85,6 @@ def log(nu: Array, alpha: Array, beta: Array) -> tuple[Array, Array, Array]:
     return aleatoric, xp.where(alpha > 1, pairwise, math.inf), information
 
 
-def second_moment(nu: Array, alpha: Array, beta: Array) -> Array:
-    """E‖X − Y‖² for draws of two independent members, summed over the last axis."""
-    xp = namespace(nu, alpha, beta)
-    coordinate = 2 * beta * (1 + 1 / nu) / _excess(alpha)
-    return xp.sum(xp.where(alpha > 1, coordinate, math.inf), axis=-1)
-
-
 def _excess(alpha: Array) -> Array:
     """α − 1, and a harmless one where the result is infinite."""
     return namespace(alpha).where(alpha > 1, alpha - 1, 1.0)

@@ -13,17 +13,17 @@ from kuq.distributions.atoms import Products
 from kuq.distributions.gamma_grid import base_scale
 from kuq.distributions.laws import Law
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio
-from kuq.kernels.base import Kernel
+from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 
 
-def entropy(kernel: Kernel, law: Law) -> Array | None:
+def entropy(score: Score, law: Law) -> Array | None:
     """H of laws (lead…), or None where there is no closed form."""
     if law.tail is None:
         return None
-    if isinstance(kernel, Energy) and law.dimension == 1:
+    if isinstance(score, Energy) and law.dimension == 1:
         df, scale = _parameters(law)
-        return absolute_entropy(df, scale, kernel.beta)[..., 0]
+        return absolute_entropy(df, scale, score.beta)[..., 0]
     return None
 
 

@@ -47,6 +47,16 @@ class _Grid(NamedTuple):
     measure: Array
 
 
+def points_for(rtol: float) -> int:
+    """Points of a panel for a relative error of about ``rtol``."""
+    return min(max(round(3 - 0.6 * math.log10(rtol)), 4), 11)
+
+
+def node_count(members: int, components: int) -> int:
+    """How many nodes members with so many components share, with the points of the default."""
+    return 8 * members * components * (2 * len(_ENDS) + 1 + 2 * (2 * len(_ENDS_OF_A_CROSSING) + 1))
+
+
 def mixture_entropy(weights: Array, loc: Array, scale: Array, points: int = 8) -> Array:
     """The differential entropy of a mixture of normals, −inf if it has a point mass.
 
@@ -77,13 +87,60 @@ def mixture_kl(
     """
     p, q = _Mixture(p_weights, p_loc, p_scale), _Mixture(q_weights, q_loc, q_scale)
     xp = namespace(*p, *q)
-    grid = _grid([p, q], points, crossings_of=p)
+    grid = _grid([p, q], points, crossings_of=_Mixture(*(a[None, ...] for a in p)))
     log_p, log_q, log_ratio = _compare(grid, p, q)
     nothing = lowest(log_p) / 2
     outside = (log_q > nothing) & (log_p < nothing) & (grid.measure > 0)
     density = _relative_entropy_density(log_p, log_q, xp.where(outside, 0.0, log_ratio))
     value = xp.sum(density * grid.measure, axis=-1)
     return xp.where(xp.any(outside, axis=-1), math.inf, value)
+
+
+def entropies_and_dispersion(
+    member_weights: Array, weights: Array, loc: Array, scale: Array, points: int = 8
+) -> tuple[Array, Array]:
+    """The entropies of an ensemble of mixtures (members first) and Σ_ij ω_i ω_j KL(P_j‖P_i).
+
+    The second is the integral of the covariance of density and log density over members, which is
+    never negative. All members share the nodes.
+    """
+    xp = namespace(member_weights, weights, loc, scale)
+    members = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
+    share = _shares(member_weights, members)
+    grid = _grid([_pool(share, members)], points, crossings_of=members)
+    reference = _Mixture(*(a[:1, ...] for a in members))
+    _, logs, ratios = _compare(grid, reference, members)
+    nothing = lowest(logs) / 2
+    inside = xp.all(logs > nothing, axis=0)
+    outside = ~inside & xp.any(logs > nothing, axis=0) & (grid.measure > 0)
+    close = xp.all(xp.abs(ratios) < 0.5, axis=0)
+    small = xp.where(close & inside, ratios, 0.0)
+    top = detach(xp.max(logs, axis=0))
+    far = xp.where(inside & ~close, logs - top, 0.0)
+    apart = xp.where(close, _covariance(share, xp.expm1(small), small), 0.0)
+    apart = xp.where(close, apart, _covariance(share, xp.exp(far), far))
+    density = apart * xp.exp(xp.where(inside, xp.where(close, logs[0, ...], top), nothing))
+    value = xp.sum(density * grid.measure, axis=-1)
+    count = grid.nodes.shape[-1]
+    at_nodes, widths = logs[..., :count], grid.measure[..., :count]
+    entropies = -xp.sum(xp.exp(at_nodes) * at_nodes * widths, axis=-1)
+    point = xp.any((members.weights > 0) & (members.scale == 0), axis=-1)
+    entropies = xp.where(point, -math.inf, entropies)
+    return entropies, xp.where(xp.any(outside, axis=-1), math.inf, value)
+
+
+def _covariance(share: Array, a: Array, b: Array) -> Array:
+    """Over members, along the first axis."""
+    xp = namespace(a, b)
+    a, b = (x - xp.sum(share * x, axis=0) for x in (a, b))
+    return xp.sum(share * a * b, axis=0)
+
+
+def _shares(member_weights: Array, members: _Mixture) -> Array:
+    """Member weights (M, …, 1) that broadcast against components or nodes."""
+    if member_weights.ndim == 1:
+        member_weights = member_weights[(slice(None), *(None,) * (members.loc.ndim - 2))]
+    return member_weights[..., None]
 
 
 def mutual_information(
@@ -95,9 +152,7 @@ def mutual_information(
     """
     xp = namespace(member_weights, weights, loc, scale)
     members = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
-    if member_weights.ndim == 1:
-        member_weights = member_weights[(slice(None), *(None,) * (members.loc.ndim - 2))]
-    share = member_weights[..., None]
+    share = _shares(member_weights, members)
     grid = _grid([_pool(share, members)], points)
     reference = _Mixture(*(a[:1, ...] for a in members))
     _, log_members, log_ratios = _compare(grid, reference, members)
@@ -225,6 +280,7 @@ def _grid(laws: list[_Mixture], points: int, crossings_of: _Mixture | None = Non
     if crossings_of is not None and crossings_of.loc.shape[-1] > 1:
         law = _Mixture(*(detach(a) for a in crossings_of))
         crossings = _crossing_ends(law.weights, law.loc - centre, law.safe_scale())
+        crossings = _flatten(moved_axis(crossings, 0, -2))
         low, high = xp.min(ends, axis=-1, keepdims=True), xp.max(ends, axis=-1, keepdims=True)
         ends = xp.concat([ends, xp.minimum(xp.maximum(crossings, low), high)], axis=-1)
     nodes, widths = _panels(ends, points)
@@ -273,9 +329,20 @@ def _crossing_ends(weights: Array, loc: Array, scale: Array) -> Array:
         for a in (loc, scale, log_height)
     ]
     roots, width = _crossings(*repeat, *other)
+    roots, width = xp.concat(roots, axis=-1), xp.concat([width, width], axis=-1)
+    # Only the components that are the largest of all at a root bend the sum; parabolas have at
+    # most 2K such roots.
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = (roots[..., None] - loc[..., None, :]) / scale[..., None, :]
+        heights = log_height[..., None, :] - away * away / 2
+        first = (roots - xp.concat([repeat[0]] * 2, axis=-1)) / xp.concat([repeat[1]] * 2, axis=-1)
+        own = xp.concat([repeat[2]] * 2, axis=-1) - first * first / 2
+        below = xp.max(heights, axis=-1) - own
+    below = xp.where(xp.isfinite(below), below, xp.full_like(below, math.inf))
+    order = xp.argsort(below, axis=-1)[..., : 2 * loc.shape[-1]]
+    roots, width = (xp.take_along_axis(a, order, axis=-1) for a in (roots, width))
     ends = constants([*(-e for e in _ENDS_OF_A_CROSSING), 0.0, *_ENDS_OF_A_CROSSING], loc)
-    around = width[..., None] * ends
-    return xp.concat([_flatten(root[..., None] + around) for root in roots], axis=-1)
+    return _flatten(roots[..., None] + width[..., None] * ends)
 
 
 @np.errstate(over="ignore", invalid="ignore")

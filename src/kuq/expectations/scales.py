@@ -315,6 +315,11 @@ def _left_exponent(kernel: ScaleMixture) -> float:
     return float(after - before) if math.isfinite(before) else math.inf
 
 
+def is_narrow(kernel: ScaleMixture) -> bool:
+    """Whether the density over scales is a peak that a common grid would miss."""
+    return _narrow_rule(kernel.bare) is not None
+
+
 @functools.lru_cache(maxsize=256)
 def _narrow_rule(kernel: ScaleMixture) -> tuple[np.ndarray, np.ndarray] | None:
     """Nodes and weights for a density that is a narrow peak, None for any other.

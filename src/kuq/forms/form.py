@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, is_traced, widen
+from kuq._array import Array, is_traced, namespace, widen
 from kuq.distributions.atoms import Atoms, Points
 from kuq.distributions.laws import Law, Stack
 from kuq.kernels.base import Kernel, ScaleMixture, Score
@@ -32,6 +32,25 @@ class Reading(enum.Enum):
     TRACED = "arrays whose values cannot be read now"
 
 
+class Question(NamedTuple):
+    """What is asked of the members of a stack beside their entropies."""
+
+    kind: str
+    #: members of the first of two sides
+    left: int = 0
+
+
+#: Σ w_i w_j D(P_i, P_j)
+PAIRS = Question("pairs")
+#: 2 Σ w_i D(P̄, P_i), which is the same for kernels
+MIXTURE = Question("mixture")
+
+
+def sides(left: int) -> Question:
+    """D(P̄, Q̄), where the first ``left`` members are those of P̄ and the others those of Q̄."""
+    return Question("sides", left)
+
+
 class Group(NamedTuple):
     """What a plan knows of the members of one kind."""
 
@@ -41,6 +60,10 @@ class Group(NamedTuple):
     #: components of a mixture, or the rank of a factor
     inner: int
     weighted: bool
+    #: whether the atoms are the law, and no draws or quadrature of it
+    itself: bool = True
+    #: draws of a law that is asked for its density; None if its atoms tell all
+    draws: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,9 +75,12 @@ class Problem:
     dimension: int
     reading: Reading
     double: bool
+    #: whether the score asks for densities
+    local: bool = False
+    question: Question = PAIRS
 
     @staticmethod
-    def of(score: Score, stack: Stack, compiled: bool) -> Problem:
+    def of(score: Score, stack: Stack, compiled: bool, question: Question = PAIRS) -> Problem:
         reference = stack.reference
         if isinstance(reference, np.ndarray):
             reading = Reading.COMPILED if compiled else Reading.NUMPY
@@ -62,13 +88,17 @@ class Problem:
             reading = Reading.TRACED if is_traced(reference) else Reading.EAGER
         groups = []
         for law in stack.groups:
-            atoms, weighted = law.atoms, law.weights is not None
-            groups.append(Group(type(atoms), atoms.lead[0], law.count, atoms.inner, weighted))
+            atoms, weighted, source = law.atoms, law.weights is not None, law.source
+            draws = None if source is None else source.count
+            sizes = atoms.lead[0], law.count, atoms.inner
+            groups.append(Group(type(atoms), *sizes, weighted, law.is_itself, draws))
         double = reading in (Reading.COMPILED, Reading.NUMPY) or (
             widen(reference[:0]).dtype.itemsize == 8
         )
         dimension = stack.groups[0].atoms.dimension
-        return Problem(score.bare, tuple(groups), dimension, reading, double)
+        local = score.local
+        question = question if local else PAIRS
+        return Problem(score.bare, tuple(groups), dimension, reading, double, local, question)
 
     @property
     def members(self) -> int:
@@ -102,13 +132,19 @@ class Problem:
         return dataclasses.replace(self, groups=groups)
 
     @property
+    def densities(self) -> bool:
+        """Whether densities are asked for which the atoms of all members tell."""
+        itself = all(group.itself and group.draws is None for group in self.groups)
+        return self.local and itself
+
+    @property
     def absolute(self) -> bool:
         """Whether the kernel is ‖x − y‖, on the line |x − y|."""
         return isinstance(self.score, Energy) and self.score.beta == 1
 
 
 class Statistics(NamedTuple):
-    """H of every member, (M, n), and Σ w_i w_j D(P_i, P_j), (n,).
+    """H of every member, (M, n), and Σ w_i w_j D(P_i, P_j) or what else is asked, (n,).
 
     ``lost`` (n,) marks entries whose digits may be lost, where that can happen.
     """
@@ -130,6 +166,7 @@ class Measure:
     compiled: bool = False
     #: bytes that all of it may take
     memory: float = math.inf
+    question: Question = PAIRS
 
     @property
     def kernel(self) -> Kernel:
@@ -156,6 +193,17 @@ class Measure:
     def many_scales(self) -> bool:
         """Whether atoms that are not points are integrated over scales."""
         return isinstance(self.score, ScaleMixture)
+
+
+@np.errstate(over="ignore", under="ignore")
+def in_units(bandwidth: Array | float, unit: Array) -> Array:
+    """The bandwidth in units of the data, cut where its square would leave the range of floats.
+
+    Kernels so narrow or so wide are zero or constant to more than a hundred digits.
+    """
+    xp = namespace(unit)
+    far = float(xp.finfo(unit.dtype).max) ** 0.45
+    return xp.clip(bandwidth / unit, 1 / far, far)
 
 
 class Form(ABC):

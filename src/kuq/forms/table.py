@@ -8,16 +8,25 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from kuq.distributions.atoms import LowRanks, Normals, Points, Products
+from kuq.distributions.atoms import LowRanks, NormalInverseGammas, Normals, Points, Products
 from kuq.distributions.laws import worst_method
 from kuq.errors import NoClosedFormError
 from kuq.forms.clipped import Clipped
 from kuq.forms.distances import Distances
 from kuq.forms.distribution_functions import DistributionFunctions
+from kuq.forms.evidential import (
+    EvidentialEnergy,
+    EvidentialLog,
+    EvidentialMoments,
+    EvidentialScales,
+)
 from kuq.forms.exponential_draws import ExponentialDraws
 from kuq.forms.form import Crossing, Form, Problem
 from kuq.forms.fourier import Fourier
 from kuq.forms.gram import Gram
+from kuq.forms.log_draws import LogDraws, LogTails
+from kuq.forms.log_mixtures import LogMixtures, LogPanels
+from kuq.forms.log_normals import LogLowRanks, LogNormals
 from kuq.forms.matched_draws import MatchedDraws
 from kuq.forms.mixture_functions import MixtureFunctions
 from kuq.forms.moments import Moments
@@ -26,8 +35,13 @@ from kuq.forms.point_pairs import PointPairs
 from kuq.forms.scalar_pairs import DrawPairs, ScalarPairs
 from kuq.forms.scale_quadrature import OneScale, ScaleQuadrature
 from kuq.forms.sorted_draws import FewDraws, SortedDraws, Steps
+from kuq.forms.spectral import Spectral
 
 FORMS: tuple[Form, ...] = (
+    EvidentialMoments(),
+    EvidentialEnergy(),
+    EvidentialScales(),
+    EvidentialLog(),
     Moments(),
     Clipped(),
     FewDraws(),
@@ -44,8 +58,15 @@ FORMS: tuple[Form, ...] = (
     ScalarPairs(),
     MixtureFunctions(),
     NormalFields(),
+    Spectral(),
     OneScale(),
     ScaleQuadrature(),
+    LogNormals(),
+    LogLowRanks(),
+    LogPanels(),
+    LogMixtures(),
+    LogTails(),
+    LogDraws(),
 )
 
 _NAMES: dict[type, str] = {
@@ -53,6 +74,7 @@ _NAMES: dict[type, str] = {
     Normals: "normals",
     LowRanks: "low-rank normals",
     Products: "products of mixtures",
+    NormalInverseGammas: "evidential laws (NormalInverseGamma)",
 }
 
 
@@ -91,6 +113,11 @@ def _applicable(problem: Problem) -> tuple[Form, ...]:
     if not found:
         raise no_form(problem)
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def has_form(problem: Problem) -> bool:
+    return any(form.applies(problem) for form in FORMS)
 
 
 def no_form(problem: Problem) -> NoClosedFormError:

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, cast, final
+from typing import Any, ClassVar, Self, TypeAlias, cast, final
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class Score(ABC):
 
     # Keeps array * kernel from becoming an array of kernels.
     __array_ufunc__ = None
+    #: Weights of the coordinates of an event.
+    weights: Array | None = None
+    #: Whether S(P, y) sees P at y only, by its density: the log score does.
+    local: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -38,10 +42,27 @@ class Score(ABC):
     def units(self) -> str:
         """The unit of entropy, divergence and score in terms of the target's unit."""
 
-    @property
+    def terms(self) -> Iterator[Term]:
+        """The elementary scores of which this one is a positive combination."""
+        yield Term(1.0, (), self)
+
+    @functools.cached_property
+    def parts(self) -> tuple[Term, ...]:
+        """All terms, remembered."""
+        return tuple(self.terms())
+
+    @functools.cached_property
     def arrays(self) -> tuple[Array, ...]:
         """The arrays that the score brings along."""
-        return ()
+        owners = [owner for term in self.parts for owner in (term.score, *term.stages)]
+        names = ("bandwidth", "weights", "low", "high")
+        values = [getattr(owner, name, None) for owner in owners for name in names]
+        return tuple(value for value in values if is_array(value))
+
+    @functools.cached_property
+    def is_open(self) -> bool:
+        """Whether a bandwidth waits for a prediction that tells it."""
+        return any(isinstance(getattr(t.score, "bandwidth", None), str) for t in self.parts)
 
     @functools.cached_property
     def bare(self) -> Self:
@@ -118,8 +139,6 @@ class Kernel(Score):
     subclass :class:`Radial` or :class:`ScaleMixture` to have it for every other law.
     """
 
-    weights: Array | None = None
-
     @abstractmethod
     def __call__(self, x: Array, y: Array) -> Array:
         """k(x, y) for outcomes along the last axis; the leading axes broadcast."""
@@ -137,27 +156,6 @@ class Kernel(Score):
     ) -> Kernel:
         """The same composition with every elementary kernel changed; stages are what wraps it."""
         return change(self, stages)
-
-    def terms(self) -> Iterator[Term]:
-        """The elementary kernels of which this one is a positive combination."""
-        yield Term(1.0, (), self)
-
-    @functools.cached_property
-    def parts(self) -> tuple[Term, ...]:
-        """All terms, remembered."""
-        return tuple(self.terms())
-
-    @functools.cached_property
-    def arrays(self) -> tuple[Array, ...]:
-        owners = [owner for term in self.parts for owner in (term.kernel, *term.stages)]
-        names = ("bandwidth", "weights", "low", "high")
-        values = [getattr(owner, name, None) for owner in owners for name in names]
-        return tuple(value for value in values if is_array(value))
-
-    @functools.cached_property
-    def is_open(self) -> bool:
-        """Whether a bandwidth waits for a prediction that tells it."""
-        return any(isinstance(getattr(t.kernel, "bandwidth", None), str) for t in self.parts)
 
     def on(self, transform: Transform) -> Transformed:
         """The kernel k(v(x), v(y)): v focuses on tails or maps an outcome to features.
@@ -269,11 +267,16 @@ Stage: TypeAlias = MarginalStage | Transform
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Term:
-    """A positive factor, what to do with a law first, and an elementary kernel."""
+    """A positive factor, what to do with a law first, and an elementary score."""
 
     factor: float
     stages: tuple[Stage, ...]
-    kernel: Kernel
+    score: Score
+
+    @property
+    def kernel(self) -> Kernel:
+        assert isinstance(self.score, Kernel)
+        return self.score
 
 
 @final

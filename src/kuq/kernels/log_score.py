@@ -23,6 +23,9 @@ class LogScore(Score):
     2.0
     """
 
+    local = True
+    units = "nats"
+
     @property
     def card(self) -> KernelCard:
         return KernelCard(
@@ -31,10 +34,6 @@ class LogScore(Score):
             strictly_proper=True,
             translation_invariant=True,
         )
-
-    @property
-    def units(self) -> str:
-        return "nats"
 
     def _refuse(self, other: object) -> ParameterError:
         return ParameterError(

@@ -13,7 +13,6 @@ from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.student_t import gamma_variates
-from kuq.scores.options import Options
 
 
 def drawn(prediction: Prediction, draws: int, rng: np.random.Generator) -> Prediction:
@@ -45,10 +44,3 @@ def _members(law: NormalInverseGamma, count: int, rng: np.random.Generator) -> N
     variance = law.beta / gamma
     noise = from_numpy(rng.standard_normal(shape), law.loc)
     return Normal(law.loc + xp.sqrt(variance / law.nu) * noise, xp.sqrt(variance), law.event_ndim)
-
-
-def drawn_members(prediction: NormalInverseGamma, options: Options) -> Ensemble:
-    """An ensemble of draws of an evidential law, √draws members of √draws draws each."""
-    ensemble = drawn(prediction, options.draws or 0, np.random.default_rng(options.seed))
-    assert isinstance(ensemble, Ensemble)
-    return ensemble

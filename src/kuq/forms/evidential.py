@@ -1,0 +1,195 @@
+"""Evidential laws: population values of a normal-inverse-gamma law, with no members to sample."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+from kuq._array import Array, constants, detach, is_traced, namespace, power_of_two
+from kuq.distributions.atoms import NormalInverseGammas
+from kuq.distributions.gamma_grid import TRACED_DF
+from kuq.distributions.laws import Stack
+from kuq.expectations import evidential
+from kuq.expectations.scales import integrate
+from kuq.forms.form import Form, Measure, Problem, Statistics, in_units
+from kuq.kernels.base import Radial, ScaleMixture
+from kuq.kernels.energy import Energy
+from kuq.kernels.gaussian import Gaussian
+from kuq.kernels.squared_error import SquaredError
+
+
+class Evidential(Form):
+    """Forms for laws over members: AU in place of entropies, pairwise EU as the dispersion."""
+
+    def scratch(self, problem: Problem) -> int:
+        return 8 * problem.dimension
+
+    @final
+    def any_units(self, problem: Problem) -> bool:
+        return True
+
+    @final
+    def cancels(self, problem: Problem) -> bool:
+        return False
+
+
+def _parameters(stack: Stack) -> tuple[Array, Array, Array]:
+    """nu, alpha, beta, (n, d)."""
+    (law,) = stack.groups
+    assert isinstance(law.atoms, NormalInverseGammas)
+    nu, alpha, beta = (a[0, :, 0, :] for a in (law.atoms.nu, law.atoms.alpha, law.atoms.beta))
+    return nu, alpha, beta
+
+
+def _summed(aleatoric: Array, epistemic: Array) -> Statistics:
+    """Over independent coordinates."""
+    xp = namespace(aleatoric)
+    return Statistics(xp.sum(aleatoric, axis=-1)[None, :], xp.sum(epistemic, axis=-1))
+
+
+@final
+class EvidentialMoments(Evidential):
+    """The squared error."""
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.only(NormalInverseGammas) and isinstance(problem.score, SquaredError)
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        return _summed(*evidential.squared(*_parameters(stack)))
+
+
+@final
+class EvidentialEnergy(Evidential):
+    """|x − y|^β on the line."""
+
+    def applies(self, problem: Problem) -> bool:
+        line = problem.only(NormalInverseGammas) and problem.dimension == 1
+        return line and isinstance(problem.score, Energy)
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        kernel = measure.kernel
+        assert isinstance(kernel, Energy)
+        return _summed(*evidential.energy(*_parameters(stack), kernel.beta))
+
+
+@final
+class EvidentialLog(Evidential):
+    """The log score."""
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.only(NormalInverseGammas) and problem.local
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        aleatoric, pairwise, information = evidential.log(*_parameters(stack))
+        mixed = measure.question.kind == "mixture"
+        return _summed(aleatoric, 2 * information if mixed else pairwise)
+
+
+@final
+class EvidentialScales(Evidential):
+    """Radial kernels: at the scale of the Gaussian kernel, or integrated over scales."""
+
+    method = "quadrature"
+
+    def applies(self, problem: Problem) -> bool:
+        radial = isinstance(problem.score, (Gaussian, ScaleMixture))
+        return problem.only(NormalInverseGammas) and radial
+
+    def scratch(self, problem: Problem) -> int:
+        return evidential.core_size(_RTOL) * _NODES * problem.dimension
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        nu, alpha, beta = _parameters(stack)
+        xp = namespace(nu)
+        kernel, bandwidth = measure.kernel, measure.bandwidth
+        assert isinstance(kernel, Radial)
+        if isinstance(bandwidth, float):
+            bandwidth = constants([bandwidth], nu)
+        degree = kernel.degree or 0.0
+        # In units of the data, or squares would leave the range of floats.
+        unit = power_of_two(xp.sqrt(detach(xp.max(beta / alpha, axis=-1))))
+        beta = beta / unit[..., None] / unit[..., None]
+        if bandwidth is not None:
+            bandwidth = in_units(bandwidth, unit)
+        both = _in_units_of_beta(kernel, nu, alpha, beta, bandwidth, measure.rtol, degree)
+        if degree:
+            scale = xp.pow(unit, xp.full_like(unit, degree))
+            both = (both[0] * scale, both[1] * scale)
+        return Statistics(both[0][None, :], both[1])
+
+
+#: What sizes of temporaries are reckoned by: the accuracy, and scales at once.
+_RTOL, _NODES = 1e-8, 14
+
+
+def _in_units_of_beta(
+    kernel: Radial,
+    nu: Array,
+    alpha: Array,
+    beta: Array,
+    bandwidth: Array | None,
+    rtol: float,
+    degree: float,
+) -> tuple[Array, Array]:
+    xp = namespace(nu)
+    if isinstance(kernel, Gaussian):
+        assert bandwidth is not None
+        t = xp.broadcast_to(1 / bandwidth / bandwidth, nu.shape[:-1])
+        parts = evidential.at_scale(t[None, ...], nu, alpha, beta, rtol)
+        return parts.aleatoric[0], parts.epistemic[0]
+    assert isinstance(kernel, ScaleMixture)
+
+    heavy, known = _heavy_coordinates(nu, alpha, beta, degree)
+    measure = evidential.at_scales(nu, alpha, beta, rtol / 10, heavy)
+
+    def at_scale(t: Array) -> tuple[Array, Array]:
+        parts = measure(t[:, 0, ...])
+        both = xp.stack([parts.aleatoric, parts.epistemic], axis=1)
+        return both, xp.stack([parts.rest, parts.rest], axis=1)
+
+    unit = xp.sum(beta * (1 + 1 / nu) / alpha, axis=-1)
+    unit = xp.stack([unit, unit])
+    smallest = xp.min(beta / (alpha + 1), axis=-1) / 40
+    heaviest = xp.min(alpha, axis=-1)
+    both = known + integrate(
+        kernel,
+        at_scale,
+        unit,
+        xp.broadcast_to(smallest, unit.shape),
+        bandwidth,
+        rtol,
+        order=_order(heaviest, degree),
+    )
+    if degree:
+        exists = heaviest > degree / 2
+        both = xp.where(exists, both, xp.full_like(both, math.inf))
+    return both[0], both[1]
+
+
+def _heavy_coordinates(
+    nu: Array, alpha: Array, beta: Array, degree: float
+) -> tuple[Array | None, Array | float]:
+    """Coordinates close to the pole of the energy kernel, and what they have by themselves.
+
+    Both parts are t^alpha for small t, which the kernel's t^(−degree/2) hardly lets converge.
+    Sums over coordinates are known in closed form, and what is left of them is t^(2·alpha).
+    """
+    if not degree:
+        return None, 0.0
+    xp = namespace(nu)
+    heavy = xp.astype((alpha < 1 + degree / 2) & (alpha > degree / 2), alpha.dtype)
+    safe = xp.where(heavy > 0, alpha, xp.full_like(alpha, 2.0))
+    parts = evidential.energy(nu, safe, beta, degree)
+    return heavy, xp.stack([xp.sum(heavy * part, axis=-1) for part in parts])
+
+
+def _order(heaviest: Array, degree: float) -> float:
+    """The power with which the integrand starts, next to t and t²."""
+    if degree:
+        lowest = (
+            degree / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+        )
+        return min(2 * max(lowest, degree / 2), 1 + degree / 2)
+    return (
+        TRACED_DF / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
+    )
