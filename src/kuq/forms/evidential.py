@@ -96,7 +96,9 @@ class EvidentialScales(Evidential):
         return problem.only(NormalInverseGammas) and radial
 
     def scratch(self, problem: Problem) -> int:
-        return evidential.core_size(_RTOL) * _NODES * problem.dimension
+        # One scale is computed with two at the end of the table, for the powers beyond it.
+        nodes = 3 if isinstance(problem.score, Gaussian) else _NODES
+        return evidential.core_size(_RTOL) * nodes * problem.dimension
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         nu, alpha, beta = _parameters(stack)
