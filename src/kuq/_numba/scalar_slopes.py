@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from kuq._numba.compiling import add, fill, inlined, inputs, kernel, outputs, product, spread
+from kuq._numba.compiling import add, fill, inlined, inputs, kernel, outputs, product, rows, spread
 from kuq._numba.mathematics import erf_and_fall, exp, expm1_negative
 from kuq._numba.scalar_pairs import _cut, _load, _units
 
@@ -131,17 +131,21 @@ def _loop(
 ) -> None:
     count, n = loc.shape
     numbers = slopes.shape[0] // (2 * count)
+    several = count > members.size
     x, s, w = np.empty((count, _BLOCK)), np.empty((count, _BLOCK)), np.empty((count, _BLOCK))
     # Rows of sums: H of every member, both of the dispersion, slopes in the order of the result.
     first = members.size + 2
     total = np.empty((first + slopes.shape[0], _BLOCK))
     found, both = np.empty((4, _BLOCK)), np.empty(_BLOCK)
     unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
+    for i in range(count):
+        fill(w[i], 1.0)
     for start in range(0, n, _BLOCK):
         size = min(_BLOCK, n - start)
         _load(loc, start, x[:, :size])
         _load(scale, start, s[:, :size])
-        _load(weights, start, w[:, :size])
+        if weights.size:
+            _load(weights, start, w[:, :size])
         _units(x[:, :size], s[:, :size], width[start : start + size], unit[:size], inverse[:size])
         for r in range(total.shape[0]):
             fill(total[r], 0.0)
@@ -166,12 +170,12 @@ def _loop(
             total[first - 2, k] = total[first - 1, k]
             both[k] = 1.0
         # Pairs inside of members are in the dispersion 2 w (w − 1) times what they are in H.
-        for m in range(members.size):
+        for m in range(members.size if several else 0):
             add(2.0 * members[m] * (members[m] - 1.0), both, total[m], total[first - 2], size)
         for i in range(count):
             m = owners[i]
             share = 2.0 * members[m] * (members[m] - 1.0)
-            for p in range(numbers):
+            for p in range(numbers if several else 0):
                 row = first + p * count + i
                 add(share, both, total[row], total[row + numbers * count], size)
             for k in range(size):
@@ -194,9 +198,9 @@ def _loop(
 
 
 _SIGNATURE = (
-    inputs(2),
-    inputs(2),
-    inputs(2),
+    rows(2),
+    rows(2),
+    rows(2),
     _OWNERS,
     inputs(1),
     inputs(1),
@@ -282,7 +286,7 @@ def statistics(
     count, n = loc.shape
     numbers = 1 if name == "distance" else 2 if weights is None else 3
     if weights is None:
-        weights = np.broadcast_to(1.0, loc.shape)
+        weights = np.empty((0, n))
     width = np.empty(0)
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
@@ -293,8 +297,8 @@ def statistics(
         part = (..., slice(start, stop))
         all_of_it = stop - start == n
         own = whole if all_of_it else [np.empty((*s[:-1], stop - start)) for s in shapes]
-        atoms = (loc[part], scale[part], weights[part], owners, members, width[start:stop])
-        _LOOPS[name](*atoms, *own)
+        atoms = (np.ascontiguousarray(array[part]) for array in (loc, scale, weights))
+        _LOOPS[name](*atoms, owners, members, width[start:stop], *own)
         if not all_of_it:
             for result, found in zip(whole, own, strict=True):
                 result[part] = found
