@@ -25,7 +25,6 @@ class NormalInverseGamma(Parametric):
     (0.5, 0.5)
     """
 
-    expansion = 1024
     parameters = ("loc", "nu", "alpha", "beta")
 
     def __init__(self, loc: Any, nu: Any, alpha: Any, beta: Any, event_ndim: int = 0) -> None:
