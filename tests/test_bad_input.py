@@ -260,7 +260,7 @@ SCORES = {
         "^(?!.*not a kernel)"),
     "an array times a kernel": (lambda: WIDTHS * CRPS, (ParameterError, TypeError), ""),
     "log score plus a kernel": (lambda: kuq.LogScore() + CRPS, ParameterError,
-        "not a kernel", "Energy", "each score"),
+        "not a kernel", "CRPS", "each score"),
     "kernel plus the log score": (lambda: CRPS + kuq.LogScore(), ParameterError,
         "LogScore", "not a kernel"),
     "the log score in a sum": (lambda: sum([kuq.LogScore(), CRPS]), ParameterError, "not a kernel"),

@@ -29,7 +29,7 @@ AMPLE = MOST_WORKERS * TEMPORARIES * 8 * NUMPY_CACHE_ELEMENTS
 
 def budget_elements(max_memory: float, like: Array) -> int:
     """How many numbers a temporary may have in the library and dtype of an array."""
-    _keep_freed_memory()
+    keep_freed_memory()
     most = NUMPY_CACHE_ELEMENTS if isinstance(like, np.ndarray) else CACHE_ELEMENTS
     if getattr(like, "requires_grad", False):
         most = RECORDED_ELEMENTS
@@ -39,7 +39,7 @@ def budget_elements(max_memory: float, like: Array) -> int:
 
 
 @functools.cache
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Free one large array, whose pages are never touched.
 
     The allocator of glibc gives arrays above 128 KiB to the system when they are freed, and the

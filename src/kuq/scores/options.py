@@ -11,7 +11,7 @@ import numpy as np
 from kuq._array import Array
 from kuq._numbers import as_real_number, shown, whole_number
 from kuq.errors import ParameterError
-from kuq.tiles import AMPLE, NUMPY_CACHE_ELEMENTS, budget_elements
+from kuq.tiles import AMPLE, NUMPY_CACHE_ELEMENTS, budget_elements, keep_freed_memory
 
 DEFAULT_MEMORY = 2**28
 _MOST_DRAWS = 2**31
@@ -40,6 +40,7 @@ class Options:
     def budget(self, like: Array) -> int:
         """How many numbers a temporary may have in the dtype of an array."""
         if type(like) is np.ndarray and self.max_memory >= AMPLE:
+            keep_freed_memory()
             return NUMPY_CACHE_ELEMENTS
         return budget_elements(self.max_memory, like)
 
