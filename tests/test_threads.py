@@ -28,7 +28,7 @@ def counts(libraries):
 
 
 def ensemble():
-    return kuq.Ensemble(kuq.Samples(np.random.default_rng(0).normal(size=(3, 5, 8))))
+    return kuq.Ensemble(kuq.Samples(np.random.default_rng(0).normal(size=(3, 100, 8))))
 
 
 def test_one_thread_inside(libraries):
@@ -86,7 +86,7 @@ def test_torch_has_one_thread_inside():
         return x
 
     try:
-        values = torch.asarray(np.random.default_rng(0).normal(size=(3, 5, 8)))
+        values = torch.asarray(np.random.default_rng(0).normal(size=(3, 100, 8)))
         kuq.decompose(kuq.Ensemble(kuq.Samples(values)), kuq.CRPS().on(watch))
         assert set(seen) == {1}
         assert torch.get_num_threads() == 2

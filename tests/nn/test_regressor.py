@@ -261,7 +261,7 @@ BAD = {
     ),
     "seed": ({"seed": -1}, lambda x, y: (x, y), "seed must be an integer"),
     "fraction": ({"validation_fraction": 1.0}, lambda x, y: (x, y), "validation_fraction must"),
-    "loss": ({"loss": "crps"}, lambda x, y: (x, y), "loss must be a kuq score"),
+    "loss": ({"loss": "crsp"}, lambda x, y: (x, y), "one of crps, energy"),
     "fno": ({"backbone": "fno"}, lambda x, y: (x, y), "needs X .n, channels, points."),
     "convnext": ({"backbone": "convnext-tiny"}, lambda x, y: (x, y), "ConvNeXt needs X"),
 }

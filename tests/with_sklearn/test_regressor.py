@@ -169,5 +169,5 @@ def test_wrong_use_is_refused():
         UncertaintyRegressor(noise="gamma").fit(X, Y)
     with pytest.raises(kuq.ParameterError, match="predicts no distributions"):
         scorer(kuq.CRPS())(LinearRegression().fit(X, Y), X, Y)
-    with pytest.raises(kuq.ParameterError, match="kuq score"):
-        scorer("crps")
+    with pytest.raises(kuq.ParameterError, match="one of crps, energy"):
+        scorer("crsp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -31,7 +31,6 @@ class Energy(ScaleMixture):
 
     beta: float = 1.0
     weights: Array | None = None
-    degree: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         check_number(self, "beta", 0.0, 2.0)
