@@ -28,7 +28,7 @@ nitpicky = True
 nitpick_ignore_regex = [("py:(class|data|exc)", r".*")]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True

@@ -90,8 +90,8 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
-    ``max_memory`` bounds in bytes what is held beside your arrays and the results. One input is
-    never cut: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
+    ``max_memory`` bounds in bytes what is held beside your arrays and the results. It never cuts
+    one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
     and the canonical form of its laws have to fit; so has what a transform of yours returns.
 
     >>> import kuq, numpy as np
