@@ -93,6 +93,7 @@ def test_site(tmp_path):
     site = {path: Reader.of(path) for path in (tmp_path / "site").rglob("*.html")}
     assert len(site) > len(PAGES)
     check_names(inventory(tmp_path / "site" / "objects.inv"))
+    check_reference((tmp_path / "site" / "api" / "decomposition.html").read_text(encoding="utf-8"))
     check_links(site)
     check_nothing_is_fetched(tmp_path / "site", site)
     if CHROMIUM:
@@ -123,6 +124,15 @@ def public_names():
 def check_names(documented):
     known = documented | {"kuq.adapters.as_distribution"}  # documented as kuq.as_distribution
     assert not set(public_names()) - known
+
+
+def check_reference(page):
+    """Signatures have types and no names of constants; parameters are listed."""
+    entry = page[page.index('id="kuq.decompose"') : page.index('id="kuq.Uncertainty"')]
+    text = html.unescape(" ".join(re.sub(r"<[^>]+>", "", entry).split()))
+    assert "unbiased: bool | str = True" in text
+    assert "max_memory: float = 268435456" in text
+    assert "Parameters: score is an object" in text
 
 
 class Reader(html.parser.HTMLParser):
@@ -175,6 +185,25 @@ def check_nothing_is_fetched(folder, site):
         assert not re.search(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", text), sheet.name
 
 
+#: Of each block of code: pixels that have to be scrolled for, lines that are wrapped, its kind.
+CODE_SIZES = """() => [...document.querySelectorAll(".highlight pre")].map(block => {
+    const style = getComputedStyle(block), pixels = name => parseFloat(style[name]);
+    const height = block.clientHeight - pixels("paddingTop") - pixels("paddingBottom");
+    const shown = Math.round(height / pixels("lineHeight"));
+    const lines = block.textContent.trimEnd().split("\\n").length;
+    return [block.scrollWidth - block.clientWidth, shown - lines,
+            block.closest("[class*=highlight-]").className, block.textContent];
+})"""
+
+
+def check_code_fits(page, name, width):
+    """Nothing has to be scrolled for; with room, lines stay whole but for printed sentences."""
+    for hidden, wrapped, kind, text in page.evaluate(CODE_SIZES):
+        assert hidden <= 0, f"{name}: {hidden} pixels are hidden at {width}:\n{text}"
+        if width >= 1400 and "highlight-text" not in kind:
+            assert wrapped == 0, f"{name}: {wrapped} lines are wrapped at {width}:\n{text}"
+
+
 def check_in_a_browser(folder):
     from playwright.sync_api import sync_playwright
 
@@ -183,7 +212,8 @@ def check_in_a_browser(folder):
     some = [folder / name for name in ("index.html", "theory/symbols.html", "benchmarks.html")]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, theme, shown in ((400, "dark", every), (1600, "light", some)):
+        sizes = ((400, "dark", every), (1400, "light", every), (1600, "light", some))
+        for width, theme, shown in sizes:
             context = browser.new_context(
                 viewport={"width": width, "height": 900}, color_scheme=theme
             )
@@ -195,6 +225,7 @@ def check_in_a_browser(folder):
                 page.goto(path.as_uri())
                 wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
                 assert wide <= 0, f"{path.name} is {wide} pixels wider than {width}"
+                check_code_fits(page, path.name, width)
             colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (min(map(int, re.findall(r"\d+", colour)[:3])) > 128) is (theme == "light")
             context.close()

@@ -21,7 +21,9 @@ ANAPHORA = re.compile(r"(?:It|Its|So|They|Their|This|These|Then|Both|Otherwise)\
 CONSTANT = re.compile(r"(?<== )[A-Z][A-Z_]+\b")
 
 
-def list_parameters(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def list_parameters(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Gather the sentences about parameters, before the first example."""
     if not callable(obj):
         return
