@@ -31,6 +31,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"Array": "Array"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 

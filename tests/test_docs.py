@@ -93,7 +93,7 @@ def test_site(tmp_path):
     site = {path: Reader.of(path) for path in (tmp_path / "site").rglob("*.html")}
     assert len(site) > len(PAGES)
     check_names(inventory(tmp_path / "site" / "objects.inv"))
-    check_reference((tmp_path / "site" / "api" / "decomposition.html").read_text(encoding="utf-8"))
+    check_reference(tmp_path / "site" / "api")
     check_links(site)
     check_nothing_is_fetched(tmp_path / "site", site)
     if CHROMIUM:
@@ -126,13 +126,25 @@ def check_names(documented):
     assert not set(public_names()) - known
 
 
-def check_reference(page):
-    """Signatures have types and no names of constants; parameters are listed."""
-    entry = page[page.index('id="kuq.decompose"') : page.index('id="kuq.Uncertainty"')]
-    text = html.unescape(" ".join(re.sub(r"<[^>]+>", "", entry).split()))
+def check_reference(folder):
+    """Signatures have types that people read, and values of constants; parameters are listed."""
+    signatures, text = [], ""
+    for path in sorted(folder.glob("*.html")):
+        page = path.read_text(encoding="utf-8")
+        signatures += map(plain, re.findall(r'<dt class="sig.*?</dt>', page, flags=re.DOTALL))
+        if path.stem == "decomposition":
+            start, end = page.index('id="kuq.decompose"'), page.index('id="kuq.Uncertainty"')
+            text = plain(page[start:end])
+    odd = [line for line in signatures if re.search(r"ForwardRef|[~<]|= [A-Z]{3,}", line)]
+    assert len(signatures) > 200
+    assert not odd, odd
     assert "unbiased: bool | str = True" in text
     assert "max_memory: float = 268435456" in text
-    assert "Parameters: score is an object" in text
+    assert "Parameters: prediction is an Ensemble" in text
+
+
+def plain(markup):
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", "", markup).split()))
 
 
 class Reader(html.parser.HTMLParser):

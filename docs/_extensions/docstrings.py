@@ -19,6 +19,10 @@ FURTHER = re.compile(r"(?:,| and|, and| or) ``\*{0,2}(\w+)``(?=[\s,:;])")
 #: Such a sentence goes on about what the sentence before it was about.
 ANAPHORA = re.compile(r"(?:It|Its|So|They|Their|This|These|Then|Both|Otherwise)\b")
 CONSTANT = re.compile(r"(?<== )[A-Z][A-Z_]+\b")
+#: Defaults that are no code, at which Sphinx gives up a whole signature.
+MADE = re.compile(r"<(?:factory|function \w+)>")
+#: How Sphinx writes what autodoc_type_aliases names.
+ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 
 
 def list_parameters(
@@ -84,14 +88,16 @@ def keep_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
             lines[position] = "".join(parts)
 
 
-def value_of_constants(
+def readable(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: Any
 ) -> tuple[str, Any] | None:
-    """Defaults that are constants of a module by their values, which a reader wants to know."""
+    """Constants by their values, defaults that are made as dots, aliases of types by name."""
     module = sys.modules.get(getattr(obj, "__module__", ""))
     if signature is None or module is None:
         return None
-    return CONSTANT.sub(lambda found: repr(getattr(module, found[0])), signature), returned
+    signature = CONSTANT.sub(lambda found: repr(getattr(module, found[0])), signature)
+    signature = MADE.sub("...", signature)
+    return ALIAS.sub(r"\1", signature), ALIAS.sub(r"\1", returned) if returned else returned
 
 
 def skip_requests(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
@@ -102,6 +108,6 @@ def skip_requests(app: Any, what: str, name: str, obj: Any, skip: bool, options:
 def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", list_parameters)
     app.connect("autodoc-process-docstring", keep_bars)
-    app.connect("autodoc-process-signature", value_of_constants)
+    app.connect("autodoc-process-signature", readable)
     app.connect("autodoc-skip-member", skip_requests)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
