@@ -19,6 +19,7 @@ extensions = [
     "docstrings",
     "drawings",
     "mathml",
+    "printed",
 ]
 exclude_patterns = ["_build", "_extensions", "results/quick"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
