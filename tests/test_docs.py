@@ -197,7 +197,7 @@ def check_nothing_is_fetched(folder, site):
         assert not re.search(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", text), sheet.name
 
 
-#: Of each block: pixels that have to be scrolled for, wrapped lines, its kind, whether a table, text.
+#: Of each block: pixels to be scrolled for, wrapped lines, its kind, whether a table, its text.
 CODE_SIZES = """() => [...document.querySelectorAll(".highlight pre")].map(block => {
     const style = getComputedStyle(block), pixels = name => parseFloat(style[name]);
     const height = block.clientHeight - pixels("paddingTop") - pixels("paddingBottom");
