@@ -19,6 +19,7 @@ extensions = [
     "docstrings",
     "drawings",
     "mathml",
+    "printed",
 ]
 exclude_patterns = ["_build", "_extensions", "results/quick"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
@@ -28,9 +29,10 @@ nitpicky = True
 nitpick_ignore_regex = [("py:(class|data|exc)", r".*")]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"Array": "Array"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 

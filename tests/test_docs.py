@@ -93,6 +93,7 @@ def test_site(tmp_path):
     site = {path: Reader.of(path) for path in (tmp_path / "site").rglob("*.html")}
     assert len(site) > len(PAGES)
     check_names(inventory(tmp_path / "site" / "objects.inv"))
+    check_reference(tmp_path / "site" / "api")
     check_links(site)
     check_nothing_is_fetched(tmp_path / "site", site)
     if CHROMIUM:
@@ -123,6 +124,27 @@ def public_names():
 def check_names(documented):
     known = documented | {"kuq.adapters.as_distribution"}  # documented as kuq.as_distribution
     assert not set(public_names()) - known
+
+
+def check_reference(folder):
+    """Signatures have types that people read, and values of constants; parameters are listed."""
+    signatures, text = [], ""
+    for path in sorted(folder.glob("*.html")):
+        page = path.read_text(encoding="utf-8")
+        signatures += map(plain, re.findall(r'<dt class="sig.*?</dt>', page, flags=re.DOTALL))
+        if path.stem == "decomposition":
+            start, end = page.index('id="kuq.decompose"'), page.index('id="kuq.Uncertainty"')
+            text = plain(page[start:end])
+    odd = [line for line in signatures if re.search(r"ForwardRef|[~<]|= [A-Z]{3,}", line)]
+    assert len(signatures) > 200
+    assert not odd, odd
+    assert "unbiased: bool | str = True" in text
+    assert "max_memory: float = 268435456" in text
+    assert "Parameters: prediction is an Ensemble" in text
+
+
+def plain(markup):
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", "", markup).split()))
 
 
 class Reader(html.parser.HTMLParser):
@@ -175,6 +197,26 @@ def check_nothing_is_fetched(folder, site):
         assert not re.search(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", text), sheet.name
 
 
+#: Of each block: pixels to be scrolled for, wrapped lines, its kind, whether a table, its text.
+CODE_SIZES = """() => [...document.querySelectorAll(".highlight pre")].map(block => {
+    const style = getComputedStyle(block), pixels = name => parseFloat(style[name]);
+    const height = block.clientHeight - pixels("paddingTop") - pixels("paddingBottom");
+    const shown = Math.round(height / pixels("lineHeight"));
+    const lines = block.textContent.trimEnd().split("\\n").length;
+    const outer = block.closest("[class*=highlight-]");
+    return [block.scrollWidth - block.clientWidth, shown - lines, outer.className,
+            outer.style.getPropertyValue("--columns") !== "", block.textContent];
+})"""
+
+
+def check_code_fits(page, name, width):
+    """Nothing has to be scrolled for; tables stay whole, and with room all but sentences do."""
+    for hidden, wrapped, kind, is_table, text in page.evaluate(CODE_SIZES):
+        assert hidden <= 0, f"{name}: {hidden} pixels are hidden at {width}:\n{text}"
+        if is_table or (width >= 1400 and "highlight-text" not in kind):
+            assert wrapped == 0, f"{name}: {wrapped} lines are wrapped at {width}:\n{text}"
+
+
 def check_in_a_browser(folder):
     from playwright.sync_api import sync_playwright
 
@@ -183,7 +225,8 @@ def check_in_a_browser(folder):
     some = [folder / name for name in ("index.html", "theory/symbols.html", "benchmarks.html")]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, theme, shown in ((400, "dark", every), (1600, "light", some)):
+        sizes = ((400, "dark", every), (1400, "light", every), (1600, "light", some))
+        for width, theme, shown in sizes:
             context = browser.new_context(
                 viewport={"width": width, "height": 900}, color_scheme=theme
             )
@@ -195,6 +238,7 @@ def check_in_a_browser(folder):
                 page.goto(path.as_uri())
                 wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
                 assert wide <= 0, f"{path.name} is {wide} pixels wider than {width}"
+                check_code_fits(page, path.name, width)
             colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (min(map(int, re.findall(r"\d+", colour)[:3])) > 128) is (theme == "light")
             context.close()

@@ -162,4 +162,4 @@ def __getattr__(name: str) -> _ModuleType:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PARTS})
+    return [*__all__, *_PARTS, "__version__", "adapters"]

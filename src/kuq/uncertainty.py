@@ -83,15 +83,15 @@ def decompose(
 ) -> Uncertainty:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
 
-    ``score`` is an object such as ``CRPS()`` or its name such as ``"crps"``. ``estimator``:
-    "pairwise" (mean divergence between members; the default) or "bma" (from the mixture; with
-    SquaredError the variance of the members' means, half of the pairwise value, and the default
-    of the name ``"variance"``).
+    ``prediction`` is an Ensemble or a NormalInverseGamma. ``score`` is an object such as
+    ``CRPS()`` or its name such as ``"crps"``. ``estimator``: "pairwise" (mean divergence between
+    members; the default) or "bma" (from the mixture; with SquaredError the variance of the
+    members' means, half of the pairwise value, and the default of the name ``"variance"``).
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
-    ``max_memory`` bounds in bytes what is held beside your arrays and the results. One input is
-    never cut: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
+    ``max_memory`` bounds in bytes what is held beside your arrays and the results. It never cuts
+    one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
     and the canonical form of its laws have to fit; so has what a transform of yours returns.
 
     >>> import kuq, numpy as np

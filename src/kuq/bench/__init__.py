@@ -21,3 +21,7 @@ __all__ = [
     "read_experiment",
     "run",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

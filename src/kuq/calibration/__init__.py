@@ -16,3 +16,7 @@ __all__ = [
     "recalibrate",
     "reliability",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,3 +16,7 @@ __all__ = [
     "kuramoto_sivashinsky",
     "load",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

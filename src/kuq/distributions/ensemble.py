@@ -38,9 +38,10 @@ from kuq.errors import ParameterError, ShapeError
 class Ensemble(Prediction):
     """Members of an ensemble: axis 0 of a distribution's batch, or a list of distributions.
 
-    Listed members may be of different kinds and sample counts; they share batch and event
-    shapes. Those of other libraries are converted by ``kuq.as_distribution``. ``weights`` (M,) are
-    normalised. Where a first-order law is expected, an Ensemble means its mixture.
+    ``members``: a distribution whose first axis they are, or a list. Listed members may be of
+    different kinds and sample counts; they share batch and event shapes. Those of other libraries
+    are converted by ``kuq.as_distribution``. ``weights`` (M,) are normalised. Where a first-order
+    law is expected, an Ensemble means its mixture.
 
     >>> import kuq, numpy as np
     >>> kuq.Ensemble(kuq.Samples(np.zeros((4, 5, 8))))

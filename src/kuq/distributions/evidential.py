@@ -17,7 +17,9 @@ class NormalInverseGamma(Parametric):
     """The second-order law of deep evidential regression, handled exactly.
 
     σ² ~ InverseGamma(alpha, beta) and μ | σ² ~ N(loc, σ²/nu); coordinates are independent.
-    Where a first-order law is expected it means its Student-t predictive.
+    Where a first-order law is expected it means its Student-t predictive. ``loc`` is the mean.
+    ``nu`` counts, so to speak, the observations behind it. ``alpha`` and ``beta`` are shape and
+    scale of the variance. ``event_ndim`` is how many of the last axes form one outcome.
 
     >>> import kuq
     >>> u = kuq.decompose(kuq.NormalInverseGamma(0.0, 2.0, 3.0, 1.0), kuq.SquaredError())

@@ -25,7 +25,10 @@ from kuq.errors import ShapeError
 
 @final
 class LowRankNormal(Distribution):
-    """N(loc, factor·factorᵀ + diag): loc (…, d), factor (…, d, r), diag (…, d) variances ≥ 0.
+    """N(loc, factor·factorᵀ + diag): vectors whose coordinates depend on each other.
+
+    ``loc`` (…, d) is the mean. ``factor`` (…, d, r) has one column for each of r directions.
+    ``diag`` (…, d) are variances ≥ 0, added to those of the factor.
 
     >>> import kuq, numpy as np
     >>> kuq.LowRankNormal(np.zeros((7, 4)), np.ones((7, 4, 2)), np.ones(4))

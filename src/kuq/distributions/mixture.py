@@ -46,8 +46,9 @@ def check_simplex(weights: Array, name: str, given: Any) -> None:
 class NormalMixture(Distribution):
     """Mixtures of normals: the component axis is the LAST axis of every parameter.
 
-    Coordinates of an event are independent, each with its own mixture. Weights are
-    probabilities that sum to one.
+    Coordinates of an event are independent, each with its own mixture. ``weights`` are
+    probabilities that sum to one. ``loc`` and ``scale`` are means and standard deviations.
+    ``event_ndim`` counts the axes of one outcome, without that of the components.
 
     >>> import kuq
     >>> kuq.NormalMixture([[0.5, 0.5]], [[-1.0, 1.0]], 1.0)

@@ -19,7 +19,10 @@ from kuq.distributions.log_densities import (
 
 @final
 class Normal(Distribution):
-    """Normal laws with independent coordinates; ``scale`` is a standard deviation ≥ 0.
+    """Normal laws with independent coordinates.
+
+    ``loc`` is the mean. ``scale`` is the standard deviation, zero allowed. Both are numbers or
+    arrays that broadcast. ``event_ndim`` is how many of the last axes form one outcome.
 
     >>> import kuq, numpy as np
     >>> kuq.Normal(np.zeros((5, 3)), 1.0, event_ndim=1)

@@ -32,11 +32,13 @@ _POLICIES = ("raise", "propagate", "omit")
 
 @final
 class Samples(Distribution):
-    """Draws of shape (batch…, N, event…), or with the draw axis named by ``sample_axis``.
+    """Draws of any model, for every input N of them.
 
-    ``weights`` has shape (N,) or (batch…, N) and is normalised. NaN draws raise, propagate, or
-    are omitted (a draw is omitted as a whole, or per coordinate under a marginal score; where
-    fewer than one, or two for unbiased statistics, are left, the result is NaN).
+    ``values`` (batch…, N, event…), the draws. ``event_ndim`` is how many of the last axes form one
+    outcome. ``sample_axis`` is the axis of the draws where it is another one. ``weights`` has
+    shape (N,) or (batch…, N) and is normalised. ``nan_policy``: "raise", "propagate", or "omit",
+    which leaves out a draw as a whole, or per coordinate under a marginal score; where fewer than
+    one, or two for unbiased statistics, are left, the result is NaN.
 
     >>> import kuq, numpy as np
     >>> kuq.Samples(np.zeros((5, 8)))

@@ -36,7 +36,9 @@ class StudentT(Distribution):
     log score are exact. Moments that do not exist are inf: the energy kernel needs df > beta, the
     squared error df > 2. Closer to that than 0.2, divergences have a relative error of up to 1e-7.
     Where values cannot be read (``jax.jit``), df is taken to be at least 0.3, and for vectors
-    at least beta + 0.3.
+    at least beta + 0.3. ``df`` are degrees of freedom > 0. ``loc`` is the centre. ``scale``
+    multiplies the standard law, and is no standard deviation. ``event_ndim`` is how many of the
+    last axes form one outcome.
 
     >>> import kuq
     >>> kuq.StudentT(5.0, [0.0, 1.0], 2.0)

@@ -5,3 +5,7 @@ from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.roles import Names
 
 __all__ = ["Decomposed", "DecomposedFile", "Layout", "Names", "decompose_file"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,7 +22,8 @@ class Energy(ScaleMixture):
 
     Strictly proper, translation invariant, homogeneous of degree beta, unbounded, convex for
     beta ≥ 1: an all-round measure in the target's own unit. Closed form for scalar normals at
-    beta = 1, quadrature for normals in any dimension.
+    beta = 1, quadrature for normals in any dimension. ``beta`` is the power of the distance.
+    ``weights`` over the event make its norm a weighted one, such as by area.
 
     >>> import kuq
     >>> float(kuq.entropy(kuq.Normal(0.0, 1.0), kuq.Energy()))  # 1/√π

@@ -17,6 +17,8 @@ class Gaussian(Bounded):
     Strictly proper and bounded, hence robust: no member can move a measure by more than a
     constant. Closed form for normals, mixtures and low-rank normals in any dimension. In high
     dimension the bandwidth has to grow like √d, or everything saturates.
+    ``bandwidth`` is a number, an array over the batch, or "median".
+    ``weights`` over the event make its norm a weighted one, such as by area.
 
     >>> import kuq
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(1.0), kuq.Gaussian(1.0)))  # 1 − 1/e

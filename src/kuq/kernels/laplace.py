@@ -19,6 +19,8 @@ class Laplace(Bounded, ScaleMixture):
 
     Strictly proper and bounded; sharper at small distances and heavier in the tails than the
     Gaussian kernel. Closed form for scalar normals, quadrature for normals in any dimension.
+    ``bandwidth`` is a number, an array over the batch, or "median".
+    ``weights`` over the event make its norm a weighted one, such as by area.
 
     >>> import kuq
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(1.0), kuq.Laplace(1.0)))  # 1 − 1/e

@@ -23,6 +23,9 @@ class Matern(Bounded, ScaleMixture):
 
     Strictly proper and bounded; ν = ½ is the Laplace kernel, and larger ν is smoother. Closed
     form in the distance for half-integer ν, quadrature for other ν and for normals.
+    ``bandwidth`` is a number, an array over the batch, or "median".
+    ``nu`` is the smoothness.
+    ``weights`` over the event make its norm a weighted one, such as by area.
 
     >>> import kuq
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(1.0), kuq.Matern(1.0, 0.5)))  # 1 − 1/e

@@ -21,6 +21,9 @@ class RationalQuadratic(Bounded, ScaleMixture):
 
     Strictly proper and bounded, with tails of power 2·alpha: a Gaussian kernel at all scales up
     to the bandwidth. Quadrature for normals in any dimension.
+    ``bandwidth`` is a number, an array over the batch, or "median".
+    ``alpha`` is half the power of the tails.
+    ``weights`` over the event make its norm a weighted one, such as by area.
 
     >>> import kuq
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(1.0), kuq.RationalQuadratic(1.0, 1.0)))

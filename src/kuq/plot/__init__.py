@@ -14,3 +14,7 @@ __all__ = [
     "retention_curve",
     "uncertainty_map",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,3 +29,7 @@ __all__ = [
     "robustness",
     "selective_prediction",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

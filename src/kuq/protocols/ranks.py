@@ -27,7 +27,8 @@ class AverageRanks:
     ``friedman_p`` tests that all methods rank alike, on the ``complete`` cases where all of them
     apply; two methods whose average ranks there differ by more than ``critical_difference`` do so
     significantly (Nemenyi), with p-values ``nemenyi_p`` (methods, methods). ``wilcoxon_p`` are
-    paired signed-rank tests on the values, Holm-corrected over all pairs. NaN: too few cases.
+    paired signed-rank tests on the values, Holm-corrected over all pairs. They are NaN
+    for too few cases.
     """
 
     ranks: Table

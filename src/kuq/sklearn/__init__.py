@@ -24,3 +24,7 @@ __all__ = [
     "posterior_ensemble",
     "scorer",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

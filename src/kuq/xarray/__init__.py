@@ -22,3 +22,7 @@ __all__ = [
     "score",
     "selective_prediction",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
