@@ -87,11 +87,35 @@ def _head(run: Run, judgements: list[Judgement]) -> str:
     rows = "".join(
         f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value
     )
+    told = "what it claims and what came of it here, our numbers beside the paper's."
+    told = told if run.measured else "every step of it, at the smallest size."
     return (
-        '<p class="lead">The study of “Uncertainty Quantification for Regression: A Unified '
+        f'{_banner(run)}<p class="lead">The study of “Uncertainty Quantification for Regression: A Unified '
         "Framework based on Kernel Scores” (Bülte, Sale, Kutyniok, Hüllermeier), done again by "
-        "kuq: what it claims and what came of it here, our numbers beside the paper's.</p>"
+        f"kuq: {told}</p>"
         f'<ul class="tiles">{tiles}</ul><dl class="facts">{rows}</dl>'
+    )
+
+
+def _banner(run: Run) -> str:
+    """What a run that measures nothing has to say first, with its size."""
+    if run.measured:
+        return ""
+    size = ", ".join(
+        f"{number} {word if number == 1 else words}"
+        for number, word, words in (
+            (len({r.experiment for r in run.records}), "experiment", "experiments"),
+            (len({r.dataset for r in run.records if r.dataset}), "data set", "data sets"),
+            (len({r.seed for r in run.records}), "seed", "seeds"),
+            (len(run.records), "number", "numbers"),
+        )
+    )
+    return (
+        '<aside class="banner"><p><b>A smoke run: it shows that everything works, and measures '
+        f"nothing.</b> Its size: {size}, from few and small models, on few rows, trained for a "
+        "moment. So no claim of the paper about experiments is judged by it, and no value of the "
+        "paper stands beside its numbers. A study is <code>kuq run experiments/*.toml --preset "
+        "quick</code> (a good hour on two cores) or <code>--preset paper</code>.</p></aside>"
     )
 
 
@@ -140,9 +164,10 @@ def _claim(judgement: Judgement) -> str:
 def _tables(tables: list[Table]) -> str:
     if not tables:
         return ""
+    beside = ", and the paper's value" if any(table.has_paper for table in tables) else ""
     text = (
-        "<p>In every cell: our value (mean over seeds), below it the 95 % interval, and the "
-        "paper's value. Bold: the best of ours in its row.</p>"
+        "<p>In every cell: our value (mean over seeds), below it the 95 % interval"
+        f"{beside}. Bold: the best of ours in its row.</p>"
     )
     return text + "".join(to_html(table) + _downloads(table) for table in tables)
 
