@@ -211,7 +211,7 @@ def test_help(arguments, words, capsys, monkeypatch):
         (["demo", "--out", "no/such/folder/figure.png"], ["no/such/folder", "does not exist"]),
         (["demo", "gaps"], ["invalid choice: 'gaps'", "gap", "patients"]),
         (["demo", "--colour"], ["unrecognized arguments: --colour"]),
-        (["demo", "--see", "3"], ["unrecognized arguments"]),
+        (["demo", "--see=3"], ["unrecognized arguments"]),
         (["kernels", "extra"], ["unrecognized arguments: extra"]),
     ],
 )

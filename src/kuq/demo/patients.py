@@ -75,9 +75,7 @@ class Patients:
 
         labels = [f"patient {number}" for number in range(1, self.outcome.size + 1)]
         names = [f"network {number}" for number in range(1, MEMBERS + 1)]
-        report(
-            self.prediction, y=self.outcome, names=names, labels=labels, path=path, title=TITLE
-        )
+        report(self.prediction, y=self.outcome, names=names, labels=labels, path=path, title=TITLE)
 
 
 def run(seed: int = 0) -> Patients:
