@@ -155,7 +155,9 @@ def test_without_matplotlib_the_table_is_still_printed(folder, capsys, monkeypat
     assert known.table(["CRPS"]) in out
     assert 'pip install "kuq[plot]"' in err
     assert list(folder.iterdir()) == []
-    assert main(["demo", "gap", "--out", "asked-for.png"]) == 1  # a file that was asked for is missing
+    assert (
+        main(["demo", "gap", "--out", "asked-for.png"]) == 1
+    )  # a file that was asked for is missing
 
 
 def test_a_figure_that_cannot_be_saved(folder, capsys, known):
@@ -185,7 +187,10 @@ def test_version(capsys):
     ("arguments", "words"),
     [
         (["--help"], ["demo", "kernels", "--version", "kernel scores"]),
-        (["demo", "--help"], ["gap", "patients", "--out FILE", "--seed N", "kuq-demo.png", "kuq-demo.html", ".svg"]),
+        (
+            ["demo", "--help"],
+            ["gap", "patients", "--out FILE", "--seed N", "kuq-demo.png", "kuq-demo.html", ".svg"],
+        ),
         (["kernels", "--help"], ["choosing a kernel"]),
     ],
 )

@@ -73,7 +73,7 @@ def test_drawings_show_ours_alone(smoke, quick):
 def test_the_page_says_so_first_and_names_its_size(smoke, quick):
     html = smoke.html()
     banner = re.search(r'<aside class="banner">(.*?)</aside>', html)[1]
-    assert html.index("banner\">") < html.index('class="tiles"')
+    assert html.index('banner">') < html.index('class="tiles"')
     assert "measures nothing" in banner
     records = smoke.run.records
     for number, what in (
@@ -83,4 +83,6 @@ def test_the_page_says_so_first_and_names_its_size(smoke, quick):
         (len(records), "numbers"),
     ):
         assert f"{number} {what}" in banner
+    assert "<span>propositions hold</span>" in html
+    assert "<span>claims hold</span>" not in html
     assert '<aside class="banner">' not in quick.html()

@@ -22,6 +22,12 @@ _TILES = {
     Status.FAILS: "claims do not hold",
     Status.UNDECIDED: "claims cannot be decided here",
 }
+#: Of a run that measures nothing: only propositions, which are computed, are judged.
+_TILES_COMPUTED = {
+    Status.HOLDS: "propositions hold",
+    Status.FAILS: "propositions do not hold",
+    Status.UNDECIDED: "claims about experiments are not judged by this run",
+}
 _SIGN = {Status.HOLDS: "✓", Status.FAILS: "✗", Status.UNDECIDED: "?"}
 _TYPES = {"csv": "text/csv", "md": "text/markdown", "tex": "text/x-tex"}
 _LINES = {"-": "", "--": "6 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
@@ -44,7 +50,7 @@ def page(run: Run, judgements: list[Judgement], tables: list[Table], figures: li
     title = f"kuq report: {run.name}"
     css = (files("kuq.bench") / "page" / "style.css").read_text(encoding="utf-8")
     sections = (
-        ("claims", "Claims of the paper", _claims(judgements)),
+        ("claims", "Claims of the paper", _claims(run, judgements)),
         ("tables", "Tables", _tables(tables)),
         ("figures", "Figures", "".join(_figure(figure) for figure in figures)),
         ("deviations", "What this run did otherwise", _deviations(run)),
@@ -71,8 +77,9 @@ def page(run: Run, judgements: list[Judgement], tables: list[Table], figures: li
 
 def _head(run: Run, judgements: list[Judgement]) -> str:
     counts = count(judgements)
+    words = _TILES if run.measured else _TILES_COMPUTED
     tiles = "".join(
-        f'<li class="{_CLASS[status]}"><b>{number}</b><span>{_TILES[status]}</span></li>'
+        f'<li class="{_CLASS[status]}"><b>{number}</b><span>{words[status]}</span></li>'
         for status, number in counts.items()
     )
     datasets = ordered({r.dataset for r in run.records}, ())
@@ -95,6 +102,17 @@ def _head(run: Run, judgements: list[Judgement]) -> str:
         f"kuq: {told}</p>"
         f'<ul class="tiles">{tiles}</ul><dl class="facts">{rows}</dl>'
     )
+
+
+_ON_THE_RUN = (
+    "on this run, and beside it on the numbers that the paper prints (rounded, so that close ranks "
+    "there may tie). A statement about ranks is decided only if 80 % of redrawn collections of "
+    "data sets agree, and no statement where half of the data or more are synthetic stand-ins."
+)
+_ON_THE_PAPER = (
+    "only on the numbers that the paper prints (rounded, so that close ranks there may tie), and "
+    "not on this run."
+)
 
 
 def _banner(run: Run) -> str:
@@ -124,13 +142,10 @@ def _badge(status: Status, text: str, small: bool = False) -> str:
     return f'<span class="badge {_CLASS[status]}{size}">{_SIGN[status]} {escape(text)}</span>'
 
 
-def _claims(judgements: list[Judgement]) -> str:
+def _claims(run: Run, judgements: list[Judgement]) -> str:
     parts = [
         "<p>Each statement has a test that can fail. Propositions are tested by computing with "
-        "kuq; statements about experiments on this run, and beside it on the numbers that the "
-        "paper prints (rounded, so that close ranks there may tie). A statement about ranks is "
-        "decided only if 80 % of redrawn collections of data sets agree, and no statement where "
-        "half of the data or more are synthetic stand-ins.</p>"
+        f"kuq; statements about experiments {_ON_THE_RUN if run.measured else _ON_THE_PAPER}</p>"
     ]
     failed = [j.claim for j in judgements if j.ours.status is Status.FAILS]
     if failed:
