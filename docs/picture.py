@@ -42,10 +42,10 @@ def draw(demo: gap.Demo, theme: str) -> Figure:
     above.plot(demo.x, demo.y, "o", ms=2.6, color=points, alpha=0.6, mew=0)
     above.plot(demo.grid, demo.means.T, color=members, lw=1.1)
     above.set_ylabel("target")
-    said = dict(ha="center", va="top", color=ink, transform=above.get_xaxis_transform())
-    above.text(1.75, 0.98, "10 members agree", **said)
-    above.text(5.0, 0.98, "no data: they disagree", **said)
-    above.text(8.25, 0.98, "noisy data", **said)
+    where = above.get_xaxis_transform()
+    said = {1.75: "10 members agree", 5.0: "no data: they disagree", 8.25: "noisy data"}
+    for place, words in said.items():
+        above.text(place, 0.98, words, ha="center", va="top", color=ink, transform=where)
     low, high = above.get_ylim()
     above.set_ylim(low, high + 0.14 * (high - low))
     u = demo.uncertainty["CRPS"]

@@ -189,7 +189,7 @@ def test_version(capsys):
         (["--help"], ["demo", "kernels", "--version", "kernel scores"]),
         (
             ["demo", "--help"],
-            ["gap", "patients", "--out FILE", "--seed N", "kuq-demo.png", "kuq-demo.html", ".svg"],
+            ["patients", "--out FILE", "--seed N", "kuq-demo.png", "kuq-demo.html"],
         ),
         (["kernels", "--help"], ["choosing a kernel"]),
     ],

@@ -8,11 +8,10 @@ import pytest
 
 import kuq
 from kuq.cli import main
+from kuq.demo import patients
 
 for library in ("torch", "sklearn", "matplotlib"):
     pytest.importorskip(library)
-
-from kuq.demo import patients
 
 
 @pytest.fixture(scope="module")

@@ -375,9 +375,12 @@ def test_the_picture_is_that_of_the_script(tmp_path):
         np.testing.assert_allclose(after, before, rtol=0, atol=0.5)
 
 
-def lightness(colour):
+def channels(colour):
+    return np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+
+
+def lightness(parts):
     """Relative luminance, as in the rules for accessible pages."""
-    parts = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
@@ -386,13 +389,9 @@ def lightness(colour):
 def test_the_picture_can_be_read(theme):
     """Words have a contrast of 4.5 at least to the areas below them, and of 7 to the paper."""
     paper, ink, _, _, *areas = picture.THEMES[theme]
-    share = picture.OPACITY
     for colour in areas:
-        mixed = "#" + "".join(
-            f"{round(share * int(colour[i : i + 2], 16) + (1 - share) * int(paper[i : i + 2], 16)):02x}"
-            for i in (1, 3, 5)
-        )
-        high, low = sorted((lightness(ink), lightness(mixed)), reverse=True)
+        mixed = picture.OPACITY * channels(colour) + (1 - picture.OPACITY) * channels(paper)
+        high, low = sorted((lightness(channels(ink)), lightness(mixed)), reverse=True)
         assert (high + 0.05) / (low + 0.05) >= 4.5, (theme, colour)
-    high, low = sorted((lightness(ink), lightness(paper)), reverse=True)
+    high, low = sorted((lightness(channels(ink)), lightness(channels(paper))), reverse=True)
     assert (high + 0.05) / (low + 0.05) >= 7

@@ -26,13 +26,8 @@ FORMATS = ("npz", "csv", "parquet", "nc", "zarr")
 #: For what a process says: not on a disk that may be full.
 ASIDE, OWN = Path(tempfile.mkdtemp()), os.getpid()
 LIBRARIES = ("kuq.nn", "kuq.cli", "kuq.bench", "kuq.files", "h5netcdf", "zarr", "pyarrow.parquet")
-LIBRARIES += (
-    "dask.array",
-    "xarray",
-    "matplotlib.figure",
-    "kuq.reports.decomposition",
-    "kuq.demo.gap",
-)
+LIBRARIES += ("dask.array", "xarray", "matplotlib.figure", "kuq.reports.decomposition")
+LIBRARIES += ("kuq.demo.gap", "kuq.demo.patients", "kuq.plot.saving")
 LIBRARIES += ("pandas", "kuq.files.grids", "kuq.files.grid_result", "kuq.xarray", "kuq.files.own")
 
 

@@ -88,7 +88,10 @@ def run(seed: int = 0) -> Patients:
     for number in range(FOLDS):
         unseen = fold == number
         model = Regressor("normal", n_members=MEMBERS, bootstrap=True, seed=seed)
-        members = model.fit(x[~unseen], y[~unseen]).predict_distribution(x[unseen]).members
+        predicted = model.fit(x[~unseen], y[~unseen]).predict_distribution(x[unseen])
+        assert isinstance(predicted, Ensemble)
+        members = predicted.members
+        assert isinstance(members, Normal)
         mean[:, unseen], std[:, unseen] = members.loc, members.scale
     prediction = Ensemble(Normal(mean, std))
     return Patients(prediction, y, decompose(prediction, CRPS()))

@@ -97,7 +97,8 @@ def _head(run: Run, judgements: list[Judgement]) -> str:
     told = "what it claims and what came of it here, our numbers beside the paper's."
     told = told if run.measured else "every step of it, at the smallest size."
     return (
-        f'{_banner(run)}<p class="lead">The study of “Uncertainty Quantification for Regression: A Unified '
+        f'{_banner(run)}<p class="lead">'
+        "The study of “Uncertainty Quantification for Regression: A Unified "
         "Framework based on Kernel Scores” (Bülte, Sale, Kutyniok, Hüllermeier), done again by "
         f"kuq: {told}</p>"
         f'<ul class="tiles">{tiles}</ul><dl class="facts">{rows}</dl>'
