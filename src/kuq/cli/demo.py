@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
         found.write_report(page)
         print(f"\n{found.summary()}\n")
         made.append(f"page:   {page} (open it in a browser)")
-    print("\n".join(made))
+    for line in made:
+        print(line)
     # Without a library, what was asked for by name is missing, and the rest was shown all the same.
     return 0 if options.out is None or len(made) == len(shown) else 1
 
@@ -83,8 +84,9 @@ def _has(libraries: tuple[str, ...], what: str, extra: str) -> bool:
     """Whether libraries are there; where not, says what is missing for it."""
     missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if missing:
+        verb = "is" if len(missing) == 1 else "are"
         print(
-            f"no {what}, since {' and '.join(missing)} is missing; to have it: "
+            f"no {what}, since {' and '.join(missing)} {verb} missing; to have it: "
             f'pip install "kuq[{extra}]"',
             file=sys.stderr,
         )
