@@ -1,4 +1,7 @@
-"""README.md: its claims hold. That its examples print what it says is checked in test_docs.py."""
+"""README.md and docs/at-a-glance.md: their claims hold.
+
+That their examples print what they say is checked in test_docs.py.
+"""
 
 import re
 import subprocess
@@ -9,9 +12,10 @@ import pytest
 from numpy.random import default_rng
 
 import kuq
-from docs import pages
+from docs import pages, picture
 
 README = (pages.ROOT / "README.md").read_text(encoding="utf-8")
+GLANCE = (pages.ROOT / "docs" / "at-a-glance.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -19,15 +23,15 @@ def rng():
     return np.random.default_rng(0)
 
 
-def examples():
+def examples(page="README.md"):
     """Python blocks, each with the text that it prints; test_docs.py runs them all."""
-    found = pages.blocks(pages.ROOT / "README.md")
+    found = pages.blocks(pages.ROOT / page)
     return [(block.code, block.output or "") for block in found if block.kind == "python"]
 
 
 def tables():
-    """Tables as lists of rows, each a list of cells without back quotes."""
-    for block in re.findall(r"(?:^\|.*\|\n)+", README, flags=re.MULTILINE):
+    """Tables at a glance as lists of rows, each a list of cells without back quotes."""
+    for block in re.findall(r"(?:^\|.*\|\n)+", GLANCE, flags=re.MULTILINE):
         rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in block.splitlines()]
         yield [
             [cell.strip().replace("`", "") for cell in row] for row in rows if "---" not in row[0]
@@ -43,7 +47,8 @@ def table(*heading):
 
 
 def test_there_are_examples():
-    assert len(examples()) >= 8
+    assert len(examples()) >= 5
+    assert len(examples("docs/at-a-glance.md")) >= 7
 
 
 def test_first_example_is_short_and_stands_alone():
@@ -58,7 +63,7 @@ def test_first_example_is_short_and_stands_alone():
 
 def test_shapes_in_comments():
     """The comments of the block of functions name the shapes of the results."""
-    (code,) = (body for body, _ in examples() if "member_influence" in body)
+    (code,) = (body for body, _ in examples("docs/at-a-glance.md") if "member_influence" in body)
     names = {"np": np, "kuq": kuq, "mean": np.zeros((5, 3)), "std": np.ones((5, 3))}
     lines = [line for line in code.splitlines() if line.startswith("kuq.")]
     exec("\n".join(line for line in code.splitlines() if not line.startswith("kuq.")), names)
@@ -329,7 +334,7 @@ def test_import_is_light():
 
 def test_errors():
     assert issubclass(kuq.KuqError, ValueError)
-    named = set(re.findall(r"`(\w+Error)`", README.split("## Errors")[1]))
+    named = set(re.findall(r"`(\w+Error)`", GLANCE.split("## Errors")[1]))
     public = [getattr(kuq, name) for name in kuq.__all__]
     kinds = [k for k in public if isinstance(k, type) and issubclass(k, Exception)]
     assert named - {"ValueError"} >= {k.__name__ for k in kinds if k is not kuq.KuqError}
@@ -341,5 +346,52 @@ def test_errors():
 
 
 def test_links_exist():
-    for target in re.findall(r"\]\(([\w./]+)\)", README):
-        assert (pages.ROOT / target).is_file(), target
+    for page, text in ((pages.ROOT, README), (pages.ROOT / "docs", GLANCE)):
+        for target in re.findall(r"\]\(([\w./-]+)", text):
+            assert (page / target).is_file(), target
+
+
+# --- the first screen ---------------------------------------------------------------------------
+
+
+def test_the_first_screen_has_a_picture_for_light_and_dark():
+    first = "\n".join(README.splitlines()[:20])
+    shown = re.findall(r'(?:src|srcset)="([^"]+)"', first)
+    assert shown == [f"docs/_static/{picture.name(theme)}" for theme in ("dark", "light")]
+    assert re.search(r'alt="[^"]{40,}"', first)
+    assert len(README.splitlines()) <= 237
+
+
+def test_the_picture_is_that_of_the_script(tmp_path):
+    """To half a point, which is less than a reader sees and more than processors differ by."""
+    for path in picture.write(tmp_path):
+        kept, made = (
+            (folder / path.name).read_text(encoding="utf-8")
+            for folder in (picture.FOLDER, tmp_path)
+        )
+        number = r"-?\d+\.\d+"
+        assert re.sub(number, "0", kept) == re.sub(number, "0", made)
+        before, after = ([float(n) for n in re.findall(number, text)] for text in (kept, made))
+        np.testing.assert_allclose(after, before, rtol=0, atol=0.5)
+
+
+def channels(colour):
+    return np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+
+
+def lightness(parts):
+    """Relative luminance, as in the rules for accessible pages."""
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_can_be_read(theme):
+    """Words have a contrast of 4.5 at least to the areas below them, and of 7 to the paper."""
+    paper, ink, _, _, *areas = picture.THEMES[theme]
+    for colour in areas:
+        mixed = picture.OPACITY * channels(colour) + (1 - picture.OPACITY) * channels(paper)
+        high, low = sorted((lightness(channels(ink)), lightness(mixed)), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (theme, colour)
+    high, low = sorted((lightness(channels(ink)), lightness(channels(paper))), reverse=True)
+    assert (high + 0.05) / (low + 0.05) >= 7

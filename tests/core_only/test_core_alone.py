@@ -1,5 +1,6 @@
 """The core without any extra: what it imports, how long that takes, and that every law works."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -117,3 +118,23 @@ def test_log_score_of_normals():
     u = kuq.decompose(kuq.Ensemble(MEMBERS["normal"]), kuq.LogScore())
     np.testing.assert_allclose(u.aleatoric, [0.5 * np.log(2 * np.pi * np.e)] * 2, rtol=1e-14)
     np.testing.assert_allclose(u.epistemic, [2.0, 0.0], atol=1e-14)
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) for name in ("torch", "sklearn", "matplotlib")),
+    reason="extras are there",
+)
+def test_demo_shows_what_it_can(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "kuq", "demo"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert "In the gap the members disagree" in done.stdout
+    assert [line.split(";")[0] for line in done.stderr.splitlines()] == [
+        "no figure, since matplotlib is missing",
+        "no page, since torch and sklearn are missing",
+    ]
+    assert list(tmp_path.iterdir()) == []

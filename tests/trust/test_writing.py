@@ -194,6 +194,7 @@ FOREIGN = {
     "in.zarr": ["decompose", "in.zarr", "--out", "in.zarr/out.zarr"],
     "mine.html": ["decompose", "in.npz", "--report", "mine.html"],
     "kuq-demo.png": ["demo"],
+    "kuq-demo.html": ["demo", "patients"],
     "figure.svg": ["demo", "--out", "figure.svg"],
     "kuq-data-diabetes.png": ["data", "show", "diabetes"],
 }
@@ -222,7 +223,8 @@ def foreign(tmp_path_factory):
     table.to_parquet(tmp_path / "mine.parquet")
     np.savez(tmp_path / "mine.npz", **{name: table[name] for name in table})
     xr.Dataset.from_dataframe(table).to_netcdf(tmp_path / "mine.nc", engine="h5netcdf")
-    (tmp_path / "mine.html").write_text("<!doctype html><title>kuq decompose</title>")
+    for name in ("mine.html", "kuq-demo.html"):
+        (tmp_path / name).write_text("<!doctype html><title>kuq decompose</title>")
     from matplotlib.figure import Figure
 
     for name in ("kuq-demo.png", "figure.svg", "kuq-data-diabetes.png"):

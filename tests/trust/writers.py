@@ -26,7 +26,8 @@ FORMATS = ("npz", "csv", "parquet", "nc", "zarr")
 #: For what a process says: not on a disk that may be full.
 ASIDE, OWN = Path(tempfile.mkdtemp()), os.getpid()
 LIBRARIES = ("kuq.nn", "kuq.cli", "kuq.bench", "kuq.files", "h5netcdf", "zarr", "pyarrow.parquet")
-LIBRARIES += ("dask.array", "xarray", "matplotlib.figure", "kuq.reports.decomposition", "kuq.demo")
+LIBRARIES += ("dask.array", "xarray", "matplotlib.figure", "kuq.reports.decomposition")
+LIBRARIES += ("kuq.demo.gap", "kuq.demo.patients", "kuq.plot.saving")
 LIBRARIES += ("pandas", "kuq.files.grids", "kuq.files.grid_result", "kuq.xarray", "kuq.files.own")
 
 
@@ -61,7 +62,7 @@ def write(kind, folder):
     if kind == "html":
         return main(["decompose", "in.npz", "--out", "beside.npz", "--report", "out.html"])
     if kind == "png":
-        return main(["demo", "--out", "out.png"])
+        return main(["demo", "gap", "--out", "out.png"])
     if kind == "cache":
         os.environ["KUQ_CACHE"] = str(folder / "out.cache")
         return main(["data", "fetch", "kuramoto-sivashinsky-small", "--set", "trajectories=20"])

@@ -73,10 +73,17 @@ class CellKey:
 
 @final
 class Evidence:
-    """Records, ready to be asked for by experiment, quantity and component, and fields by name."""
+    """Records, ready to be asked for by experiment, quantity and component, and fields by name.
 
-    def __init__(self, records: Iterable[Record], fields: Fields | None = None) -> None:
+    ``measured`` is False for a run that only shows that everything works: its numbers speak for
+    nothing, so that no claim is judged by them and no value of the paper stands beside them.
+    """
+
+    def __init__(
+        self, records: Iterable[Record], fields: Fields | None = None, *, measured: bool = True
+    ) -> None:
         self.records = tuple(records)
+        self.measured = measured
         self.fields: Fields = fields or {}
         self._by_quantity: dict[tuple[str, str], list[Record]] = defaultdict(list)
         for record in self.records:

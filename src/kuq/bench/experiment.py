@@ -19,6 +19,8 @@ from kuq.errors import KuqError, ParameterError
 
 #: The preset that changes nothing: the settings of the file as they stand.
 PAPER = "paper"
+#: The preset that checks whether everything runs; its numbers measure nothing.
+SMOKE = "smoke"
 #: The preset that is taken when none is named, where the file has it.
 DEFAULT = "quick"
 #: Bytes of a name: a key has four of them and a seed, and becomes the name of a file.

@@ -67,7 +67,7 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
     total = protocol_ranking(evidence, protocol)
     if total is None:
         return None
-    paper = paper_ranks()[protocol.experiment]
+    paper = paper_ranks()[protocol.experiment] if evidence.measured else {}
     found = {method for _, method in total.cases}
     rows = []
     for method in ordered(found, REPRESENTATIONS):
@@ -75,7 +75,7 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
         label = name_of(method, REPRESENTATIONS).text
         rows.append(((label,), _entries(part, total.scores, paper.get(method, {}))))
     label = "Task-weighted" if protocol.by_task else "Average"
-    rows.append(((label,), _entries(total, total.scores, paper["all"])))
+    rows.append(((label,), _entries(total, total.scores, paper.get("all", {}))))
     names = {**SCORES, **RANDOM}
     return Table(
         name=f"ranks-{protocol.experiment.replace('_', '-')}",
@@ -86,7 +86,7 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
         columns=tuple(name_of(score, names) for score in total.scores),
         rows=tuple(rows),
         number=decimals(2),
-        paper_table="average ranks",
+        paper_table="average ranks" if paper else "",
         notes=(_significance(total, names),),
     )
 

@@ -56,7 +56,7 @@ class Report:
 
 def make_report(run: Run) -> Report:
     """Judge the claims, fill the tables and draw the figures of a run."""
-    evidence = Evidence(run.records, run.fields)
+    evidence = Evidence(run.records, run.fields, measured=run.measured)
     return Report(
         run,
         tuple(judge(evidence)),

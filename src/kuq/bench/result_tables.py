@@ -70,7 +70,7 @@ def is_of_the_paper(quantity: str) -> bool:
 
 def result_tables(evidence: Evidence) -> list[Table]:
     """Robustness, selective prediction, OOD detection and active learning, where there are data."""
-    paper = Evidence(paper_records())
+    paper = Evidence(paper_records() if evidence.measured else ())
     tables = [_robustness(evidence, paper, quantity) for quantity in robustness_settings(evidence)]
     tables += [
         _grid(
@@ -176,7 +176,7 @@ def _active_learning(evidence: Evidence, paper: Evidence, quantity: str) -> Tabl
         {**SCORES, **RANDOM},
         significant,
         higher_is_better=False,
-        paper_table="final test loss" if quantity == "mse" else "",
+        paper_table="final test loss",
         limits=_POSITIVE,
     )
 
@@ -209,7 +209,7 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
     if not ours:
         return None
     theirs = by_cell(paper.of("robustness", "mape_M25"), along_x=True, component=True)
-    beside = is_of_the_paper(quantity)
+    beside = is_of_the_paper(quantity) and bool(theirs)
     deltas = sorted({cell.x or 0.0 for cell in ours})
     rows = []
     for dataset in ordered({c.dataset for c in ours}, DATASETS):
@@ -291,7 +291,7 @@ def _grid(
         columns=tuple(name_of(score, dict(columns)) for score in scores),
         rows=tuple(rows),
         number=number,
-        paper_table=paper_table,
+        paper_table=paper_table if theirs else "",
         notes=_notes({cell.dataset for cell in found}, {cell.dataset for cell in theirs}),
     )
 
@@ -350,7 +350,8 @@ def _notes(ours: set[str], theirs: set[str]) -> tuple[str, ...]:
     synthetic = [data_name(d) for d in ordered(ours, DATASETS) if data_name(d).synthetic]
     if synthetic:
         names = ", ".join(name.text for name in synthetic)
-        notes.append(f"{names}: made here; the paper's value beside it is of the real data.")
+        beside = "; the paper's value beside it is of the real data" if theirs else ""
+        notes.append(f"{names}: made here{beside}.")
     covered = {data_name(dataset).paper for dataset in ours}
     missing = [data_name(d).text for d in ordered(theirs - covered, DATASETS)]
     if missing:

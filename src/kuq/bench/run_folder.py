@@ -12,6 +12,7 @@ import numpy as np
 
 from kuq.bench.arrays import read_arrays
 from kuq.bench.estimates import Fields
+from kuq.bench.experiment import SMOKE
 from kuq.bench.records import Record
 from kuq.bench.store import Store
 
@@ -31,6 +32,11 @@ class Run:
     about: Mapping[str, str] = field(default_factory=dict)
     deviations: Mapping[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether its numbers speak for anything: those of the preset "smoke" do not."""
+        return self.about.get("preset") != SMOKE
 
 
 def read_run(folder: str | Path) -> Run:

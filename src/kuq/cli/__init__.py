@@ -27,7 +27,7 @@ COMMANDS: dict[str, ModuleType] = {
 
 _EXAMPLES = """\
 examples:
-  kuq demo                            a small ensemble under every score, with a figure
+  kuq demo                            see it work: a figure, and a page on real predictions
   kuq kernels --need robust           which score fits a need, and why
   kuq decompose predictions.npz       total, aleatoric and epistemic uncertainty of a file
   kuq data list                       data sets that load by name

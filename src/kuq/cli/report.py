@@ -32,6 +32,11 @@ def run(options: argparse.Namespace) -> int:
     made, path = report(options.run, options.out)
     counts = count(list(made.judgements))
     claims = ", ".join(f"{number} {status.value}" for status, number in counts.items())
+    if not made.run.measured:
+        print(
+            "a smoke run shows that everything works, and measures nothing: the paper's "
+            "propositions are computed, its experiments are not judged"
+        )
     print(f"{len(made.tables)} tables, {len(made.figures)} figures; claims: {claims}")
     print(f"report: {path}")
     return 0

@@ -7,7 +7,7 @@ from functools import cache
 from typing import final
 
 from kuq.bench.claims import corruption, costs, limits, overall, propositions, rankings
-from kuq.bench.claims.claim import Calculus, Case, Claim, Status, Verdict
+from kuq.bench.claims.claim import Calculus, Case, Claim, Status, Verdict, undecided
 from kuq.bench.estimates import Evidence
 from kuq.bench.paper import paper_records
 
@@ -38,7 +38,17 @@ def judge(evidence: Evidence, calculus: Calculus | None = None) -> list[Judgemen
     """Test every claim of the ledger on records, and on the paper's own values."""
     ours = Case(evidence, calculus or Calculus())
     paper = _paper_verdicts()
-    return [Judgement(claim, claim.test(ours), paper.get(claim.key)) for claim in LEDGER]
+    return [
+        Judgement(
+            claim,
+            claim.test(ours) if claim.kind == "proposition" or evidence.measured else _NOT_JUDGED,
+            paper.get(claim.key),
+        )
+        for claim in LEDGER
+    ]
+
+
+_NOT_JUDGED = undecided("not judged: this run shows that everything works, and measures nothing")
 
 
 @cache

@@ -126,10 +126,11 @@ def retention(evidence: Evidence) -> Figure | None:
 
 def robustness(evidence: Evidence) -> list[Figure]:
     """MAPE against δ, one figure per setting, the paper's values as open marks."""
-    paper = Evidence(paper_records())
+    paper = Evidence(paper_records() if evidence.measured else ())
     figures = []
     for quantity in robustness_settings(evidence):
         records = evidence.of("robustness", quantity)
+        beside = is_of_the_paper(quantity) and evidence.measured
         panels: list[Panel] = []
         for dataset in ordered({r.dataset for r in records}, DATASETS):
             for component in COMPONENTS:
@@ -147,9 +148,7 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         axes.plot(
                             *zip(*points, strict=True), color=colour(score), marker=mark(score)
                         )
-                    for (_, _, score), points in (
-                        theirs.items() if is_of_the_paper(quantity) else ()
-                    ):
+                    for (_, _, score), points in theirs.items() if beside else ():
                         axes.plot(
                             *zip(*points, strict=True),
                             ls=":",
@@ -165,14 +164,13 @@ def robustness(evidence: Evidence) -> list[Figure]:
                         xlabel="δ",
                         ylabel="MAPE in %",
                     )
-        dotted = " Dotted with open marks: the paper's values."
-        beside = dotted if is_of_the_paper(quantity) else ""
+        dotted = " Dotted with open marks: the paper's values." if beside else ""
         figures.append(
             Figure(
                 quantity.replace("mape", "robustness").replace("_", "-"),
                 f"Robustness, {setting_name(quantity)}",
                 "Change of uncertainty by one corrupted member against the noise δ of its "
-                f"training targets.{beside}",
+                f"training targets.{dotted}",
                 tuple(panels),
                 _legend(r.score for r in records),
             )

@@ -22,6 +22,12 @@ _TILES = {
     Status.FAILS: "claims do not hold",
     Status.UNDECIDED: "claims cannot be decided here",
 }
+#: Of a run that measures nothing: only propositions, which are computed, are judged.
+_TILES_COMPUTED = {
+    Status.HOLDS: "propositions hold",
+    Status.FAILS: "propositions do not hold",
+    Status.UNDECIDED: "claims about experiments are not judged by this run",
+}
 _SIGN = {Status.HOLDS: "✓", Status.FAILS: "✗", Status.UNDECIDED: "?"}
 _TYPES = {"csv": "text/csv", "md": "text/markdown", "tex": "text/x-tex"}
 _LINES = {"-": "", "--": "6 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
@@ -44,7 +50,7 @@ def page(run: Run, judgements: list[Judgement], tables: list[Table], figures: li
     title = f"kuq report: {run.name}"
     css = (files("kuq.bench") / "page" / "style.css").read_text(encoding="utf-8")
     sections = (
-        ("claims", "Claims of the paper", _claims(judgements)),
+        ("claims", "Claims of the paper", _claims(run, judgements)),
         ("tables", "Tables", _tables(tables)),
         ("figures", "Figures", "".join(_figure(figure) for figure in figures)),
         ("deviations", "What this run did otherwise", _deviations(run)),
@@ -71,8 +77,9 @@ def page(run: Run, judgements: list[Judgement], tables: list[Table], figures: li
 
 def _head(run: Run, judgements: list[Judgement]) -> str:
     counts = count(judgements)
+    words = _TILES if run.measured else _TILES_COMPUTED
     tiles = "".join(
-        f'<li class="{_CLASS[status]}"><b>{number}</b><span>{_TILES[status]}</span></li>'
+        f'<li class="{_CLASS[status]}"><b>{number}</b><span>{words[status]}</span></li>'
         for status, number in counts.items()
     )
     datasets = ordered({r.dataset for r in run.records}, ())
@@ -87,11 +94,47 @@ def _head(run: Run, judgements: list[Judgement]) -> str:
     rows = "".join(
         f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value
     )
+    told = "what it claims and what came of it here, our numbers beside the paper's."
+    told = told if run.measured else "every step of it, at the smallest size."
     return (
-        '<p class="lead">The study of “Uncertainty Quantification for Regression: A Unified '
+        f'{_banner(run)}<p class="lead">'
+        "The study of “Uncertainty Quantification for Regression: A Unified "
         "Framework based on Kernel Scores” (Bülte, Sale, Kutyniok, Hüllermeier), done again by "
-        "kuq: what it claims and what came of it here, our numbers beside the paper's.</p>"
+        f"kuq: {told}</p>"
         f'<ul class="tiles">{tiles}</ul><dl class="facts">{rows}</dl>'
+    )
+
+
+_ON_THE_RUN = (
+    "on this run, and beside it on the numbers that the paper prints (rounded, so that close ranks "
+    "there may tie). A statement about ranks is decided only if 80 % of redrawn collections of "
+    "data sets agree, and no statement where half of the data or more are synthetic stand-ins."
+)
+_ON_THE_PAPER = (
+    "only on the numbers that the paper prints (rounded, so that close ranks there may tie), and "
+    "not on this run."
+)
+
+
+def _banner(run: Run) -> str:
+    """What a run that measures nothing has to say first, with its size."""
+    if run.measured:
+        return ""
+    size = ", ".join(
+        f"{number} {word if number == 1 else words}"
+        for number, word, words in (
+            (len({r.experiment for r in run.records}), "experiment", "experiments"),
+            (len({r.dataset for r in run.records if r.dataset}), "data set", "data sets"),
+            (len({r.seed for r in run.records}), "seed", "seeds"),
+            (len(run.records), "number", "numbers"),
+        )
+    )
+    return (
+        '<aside class="banner"><p><b>A smoke run: it shows that everything works, and measures '
+        f"nothing.</b> Its size: {size}, from few and small models, on few rows, trained for a "
+        "moment. So no claim of the paper about experiments is judged by it, and no value of the "
+        "paper stands beside its numbers. A study is <code>kuq run experiments/*.toml --preset "
+        "quick</code> (a good hour on two cores) or <code>--preset paper</code>.</p></aside>"
     )
 
 
@@ -100,13 +143,10 @@ def _badge(status: Status, text: str, small: bool = False) -> str:
     return f'<span class="badge {_CLASS[status]}{size}">{_SIGN[status]} {escape(text)}</span>'
 
 
-def _claims(judgements: list[Judgement]) -> str:
+def _claims(run: Run, judgements: list[Judgement]) -> str:
     parts = [
         "<p>Each statement has a test that can fail. Propositions are tested by computing with "
-        "kuq; statements about experiments on this run, and beside it on the numbers that the "
-        "paper prints (rounded, so that close ranks there may tie). A statement about ranks is "
-        "decided only if 80 % of redrawn collections of data sets agree, and no statement where "
-        "half of the data or more are synthetic stand-ins.</p>"
+        f"kuq; statements about experiments {_ON_THE_RUN if run.measured else _ON_THE_PAPER}</p>"
     ]
     failed = [j.claim for j in judgements if j.ours.status is Status.FAILS]
     if failed:
@@ -140,9 +180,10 @@ def _claim(judgement: Judgement) -> str:
 def _tables(tables: list[Table]) -> str:
     if not tables:
         return ""
+    beside = ", and the paper's value" if any(table.has_paper for table in tables) else ""
     text = (
-        "<p>In every cell: our value (mean over seeds), below it the 95 % interval, and the "
-        "paper's value. Bold: the best of ours in its row.</p>"
+        "<p>In every cell: our value (mean over seeds), below it the 95 % interval"
+        f"{beside}. Bold: the best of ours in its row.</p>"
     )
     return text + "".join(to_html(table) + _downloads(table) for table in tables)
 

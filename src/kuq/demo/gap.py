@@ -1,4 +1,4 @@
-"""The demonstration behind ``kuq demo``: a regression problem with a gap and uneven noise.
+"""A regression problem with a gap in its data and uneven noise.
 
 Ten normal predictions are fitted with NumPy alone. Where there are data they agree, so that
 epistemic uncertainty is small and aleatoric uncertainty follows the noise; in the gap between
@@ -7,7 +7,7 @@ the data they disagree, and epistemic uncertainty fills it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -47,10 +47,8 @@ SCORES: dict[str, Score] = {
 }
 REGIONS = {"low noise": (0.0, 3.5), "gap": (3.5, 6.5), "high noise": (6.5, 10.0)}
 MEMBERS = 10
-DESCRIPTION = (
-    f"{MEMBERS} normal predictions of a curve, fitted to data with a gap and with uneven noise.\n"
-    "Means over three regions; total = aleatoric + epistemic; bandwidths in brackets."
-)
+#: By which a later figure knows that it may replace this one.
+MAKER = "kuq demo"
 _PARTS = ("total", "aleatoric", "epistemic")
 
 
@@ -80,11 +78,12 @@ class Demo:
         inside = (self.grid > low) & (self.grid < high)
         return float(np.mean(self.uncertainty[name][part][inside]))
 
-    def table(self) -> str:
+    def table(self, names: Iterable[str] = SCORES) -> str:
         """One row per score and region, in plain characters and less than 80 columns."""
         lines = [f"{'score':<27}  {'region':<10}" + "".join(f"  {part:>9}" for part in _PARTS)]
         rule = "-" * len(lines[0])
-        for name, u in self.uncertainty.items():
+        for name in names:
+            u = self.uncertainty[name]
             bandwidth = getattr(u.score, "bandwidth", None)
             title = name if bandwidth is None else f"{name}({bandwidth:.3f})"
             lines.append(rule)
@@ -106,7 +105,7 @@ class Demo:
         self._draw_parts(axes[2], "Gaussian", "Under a Gaussian kernel")
         axes[2].set_xlabel("input x")
         figure.align_ylabels()
-        save_figure(figure, path, "kuq demo")
+        save_figure(figure, path, MAKER)
 
     def _draw_data(self, axis: Axes) -> None:
         axis.plot(self.x, self.y, "o", ms=3, color=_GREY, alpha=0.55, mew=0, label="data")
