@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from kuq._array import Array, any_true, namespace, safe_sqrt
 from kuq._special import erf, erfc, erfcx
 
@@ -21,7 +23,7 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     points = (scale <= 0) & (scale2 <= 0)
     some_points = any_true(points) is not False
     first = xp.where(points, xp.ones_like(scale), scale) if some_points else scale
-    r = math.sqrt(2) * xp.hypot(first, scale2)
+    r = math.sqrt(2) * _root_of_squares(first, scale2)
     # Beyond 40, erf is one and the exponential zero; keeps x² from overflowing.
     x = xp.clip(gap / r, max=40.0)
     difference = scale - scale2
@@ -32,6 +34,16 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     # Both scales zero: the limit, whose slope in the scales is right wherever it exists.
     limit = gap - xp.where(gap > 0, (scale + scale2) / _ROOT_PI, xp.zeros_like(gap))
     return xp.where(points, limit, value)
+
+
+@np.errstate(over="ignore", under="ignore")
+def _root_of_squares(a: Array, b: Array) -> Array:
+    """√(a² + b²); NumPy's numbers may come in any unit."""
+    squares = a * a + b * b
+    if isinstance(squares, np.ndarray) and squares.size:
+        usual = squares.min() > 1e-290 and squares.max() < math.inf
+        return np.sqrt(squares) if usual else np.hypot(a, b)
+    return namespace(squares).sqrt(squares)
 
 
 def _far(like: Array) -> float:
