@@ -106,6 +106,18 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SLOW = ("nc", "zarr", "npz")
 
 
+@pytest.fixture(autouse=True)
+def signals_are_heard():
+    """A shell starts what runs behind it with the interrupt ignored, and children inherit that."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture(scope="module")
 def slow_inputs(tmp_path_factory):
     """Predictions that take hours under a kernel without a closed form, on any machine."""
