@@ -13,9 +13,9 @@ from contextlib import closing
 from pathlib import Path
 
 from kuq._replacing import Kind, replacing
-from kuq.bench.own_files import LIST
-from kuq.bench.report import report
-from kuq.bench.store import DATABASE, Store
+from kuq_study.own_files import LIST
+from kuq_study.report import report
+from kuq_study.store import DATABASE, Store
 
 ROOT = Path(__file__).parent / "results"
 #: What is kept of a run.

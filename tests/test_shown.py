@@ -65,22 +65,6 @@ def test_progress_fits_the_width_of_the_terminal(monkeypatch, columns):
     assert any("100 %" in line for line in lines)
 
 
-def test_progress_of_a_run_fits_the_width_of_the_terminal(monkeypatch, tmp_path):
-    from kuq.bench.progress import Progress
-
-    class Named:
-        key = "procedure/a-very-long-name-of-a-cell-" + "x" * 200
-
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
-    monkeypatch.setenv("COLUMNS", "60")
-    progress = Progress(terminal)
-    progress.running([Named()], tmp_path)
-    progress.running([Named()], tmp_path)
-    lines = [line for line in terminal.getvalue().split("\r") if line]
-    assert max(map(len, lines)) < 60
-
-
 def test_variance_is_the_name_of_a_score():
     assert parse_score("variance") == kuq.SquaredError()
     assert parse_score("Squared") == kuq.SquaredError()

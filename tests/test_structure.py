@@ -27,7 +27,7 @@ LAYERS = (
     {"calibration"},
     {"xarray"},
     {"files"},
-    {"bench", "reports"},
+    {"reports"},
     {"demo"},
     {"cli"},
     {"__main__"},

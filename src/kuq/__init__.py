@@ -91,7 +91,6 @@ def report(
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
 _PARTS = (
-    "bench",
     "calibration",
     "datasets",
     "files",

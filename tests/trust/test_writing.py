@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.tiny_procedure import write_experiment
 
 from kuq.cli import main
 
@@ -168,27 +167,6 @@ def running(command, **options):
             yield process
         finally:
             process.kill()
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_run_is_stopped_soon_and_says_how_to_go_on(tmp_path, number):
-    log = tmp_path / "log"
-    log.touch()
-    path = write_experiment(tmp_path, sleep=60.0, log=log)
-    command = [sys.executable, "-m", "kuq", "run", str(path), "--out", str(tmp_path / "run")]
-    with running([*command, "--jobs", "2"]) as process:
-        deadline = time.monotonic() + 60
-        while not log.read_text():  # until a cell is at work
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        start = time.monotonic()
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-        assert time.monotonic() - start < 6.0
-        assert process.returncode == 128 + number
-    assert err == "4 cells\nkuq: stopped; the same command goes on from here\n"
-    assert list((tmp_path / "run" / "progress").iterdir()) == []
 
 
 #: Places that hold something of the user's: a command, and what it must not touch.

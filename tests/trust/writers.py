@@ -25,7 +25,7 @@ EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtr
 FORMATS = ("npz", "csv", "parquet", "nc", "zarr")
 #: For what a process says: not on a disk that may be full.
 ASIDE, OWN = Path(tempfile.mkdtemp()), os.getpid()
-LIBRARIES = ("kuq.nn", "kuq.cli", "kuq.bench", "kuq.files", "h5netcdf", "zarr", "pyarrow.parquet")
+LIBRARIES = ("kuq.nn", "kuq.cli", "kuq_study", "kuq.files", "h5netcdf", "zarr", "pyarrow.parquet")
 LIBRARIES += ("dask.array", "xarray", "matplotlib.figure", "kuq.reports.decomposition")
 LIBRARIES += ("kuq.demo.gap", "kuq.demo.patients", "kuq.plot.saving")
 LIBRARIES += ("pandas", "kuq.files.grids", "kuq.files.grid_result", "kuq.xarray", "kuq.files.own")
@@ -79,7 +79,7 @@ def write(kind, folder):
             "out.state"
         )
     if kind == "report":
-        from kuq.bench.own_files import write_files
+        from kuq_study.own_files import write_files
 
         write_files(Path("out.report"), {"a.csv": str(mean[0]), "tables/b.md": str(mean[1])})
     return 0

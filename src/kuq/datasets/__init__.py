@@ -3,7 +3,7 @@
 from kuq.datasets.base import Dataset, Split
 from kuq.datasets.burgers import burgers
 from kuq.datasets.cache import DataError
-from kuq.datasets.catalogue import Entry, catalogue, load
+from kuq.datasets.catalogue import Entry, catalogue, load, register
 from kuq.datasets.kuramoto_sivashinsky import kuramoto_sivashinsky
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "catalogue",
     "kuramoto_sivashinsky",
     "load",
+    "register",
 ]
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import textwrap
 import typing
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, final
@@ -22,8 +24,6 @@ from kuq.datasets.simulations import (
     load_burgers,
     load_kuramoto_sivashinsky,
 )
-from kuq.datasets.synthetic_depth import load_synthetic_depth
-from kuq.datasets.synthetic_temperature import load_synthetic_temperature
 from kuq.datasets.temperature import load_temperature, temperature_digest
 from kuq.datasets.uci import load_uci, uci_digest
 from kuq.errors import ParameterError
@@ -60,7 +60,7 @@ class Entry:
         return f"{self.name} (synthetic)" if self.synthetic else self.name
 
 
-#: To add a data set, write one file with its loader and one row here.
+#: To add a data set to kuq, write one file with its loader and one row here.
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         "diabetes",
@@ -126,16 +126,6 @@ ENTRIES: tuple[Entry, ...] = (
         digest=depth_digest,
     ),
     Entry(
-        "depth-synthetic",
-        load_synthetic_depth,
-        "inverse depth from a picture: rendered rooms, shifted rendered streets",
-        "image",
-        "127 MiB",
-        "MIT (kuq)",
-        "rendered on first use",
-        synthetic=True,
-    ),
-    Entry(
         "temperature",
         load_temperature,
         "surface temperature in 6 hours: ERA5 over Europe, shifted North America",
@@ -145,27 +135,59 @@ ENTRIES: tuple[Entry, ...] = (
         "WeatherBench2, read as it is used",
         digest=temperature_digest,
     ),
-    Entry(
-        "temperature-synthetic",
-        load_synthetic_temperature,
-        "surface temperature in 6 hours: made-up weather over two made-up regions",
-        "image",
-        "174 MiB",
-        "MIT (kuq)",
-        "simulated on first use",
-        synthetic=True,
-    ),
 )
 
 
 def catalogue() -> Mapping[str, Entry]:
     """All data sets by name, in the order in which they are listed."""
-    return MappingProxyType({entry.name: entry for entry in ENTRIES})
+    _import_registering_modules()
+    return MappingProxyType(_known())
+
+
+def register(*entries: Entry) -> None:
+    """Add data sets of your own or of another package: they load by name, and are listed.
+
+    That holds for this process. An installed package names the module that calls this under the
+    entry points of the group ``kuq.datasets``; it is then imported where all names are wanted.
+    """
+    for added in entries:
+        if not isinstance(added, Entry):
+            raise ParameterError(f"a data set is registered by a kuq.datasets.Entry, got {added!r}")
+        if _known().get(added.name, added) != added:
+            raise ParameterError(
+                f"there is a data set {added.name!r} already; register it under another name"
+            )
+        _ADDED[added.name] = added
+
+
+#: What ``register`` has added.
+_ADDED: dict[str, Entry] = {}
+
+
+def _known() -> dict[str, Entry]:
+    return {entry.name: entry for entry in ENTRIES} | _ADDED
+
+
+@cache
+def _import_registering_modules() -> None:
+    for point in entry_points(group="kuq.datasets"):
+        try:
+            point.load()
+        except Exception as error:  # of code that is not kuq's, whatever it does
+            package = point.dist.name if point.dist else point.name
+            warnings.warn(
+                f"the data sets of the package {package} are missing, since {point.value} cannot "
+                f"be imported: {type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
 
 def entry(name: str) -> Entry:
     """The data set of this name; the error lists all names."""
-    known = catalogue()
+    known = _known()
+    if name not in known:  # only then, since other packages take time to import
+        known = dict(catalogue())
     if name not in known:
         raise ParameterError(
             f"there is no data set {name!r}; the names are {', '.join(known)} (kuq data list)"
@@ -176,10 +198,11 @@ def entry(name: str) -> Entry:
 def table() -> str:
     """All data sets with task, size and licence in columns, and under each what it is."""
     head = ("name", "task", "size", "licence")
-    rows = [(entry.label, entry.task, entry.size, entry.licence) for entry in ENTRIES]
+    entries = catalogue().values()
+    rows = [(entry.label, entry.task, entry.size, entry.licence) for entry in entries]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [_columns(head, widths)]
-    for entry, row in zip(ENTRIES, rows, strict=True):
+    for entry, row in zip(entries, rows, strict=True):
         lines.append(_columns(row, widths))
         lines += textwrap.wrap(
             f"{entry.title}; {entry.source}", 92, initial_indent="    ", subsequent_indent="    "

@@ -1,6 +1,0 @@
-"""The claims ledger: each statement of the paper with a test that can fail."""
-
-from kuq.bench.claims.claim import Calculus, Case, Claim, Status, Verdict
-from kuq.bench.claims.ledger import LEDGER, Judgement, judge
-
-__all__ = ["LEDGER", "Calculus", "Case", "Claim", "Judgement", "Status", "Verdict", "judge"]

@@ -1,0 +1,105 @@
+"""A claim of the paper: a statement, where it stands, and a test with three outcomes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import kuq
+from kuq.protocols.influence import influence_curves
+from kuq_study.estimates import Evidence
+from kuq_study.rank_tables import PROTOCOL, protocol_ranking
+from kuq_study.ranking import Ranking
+from kuq_study.vocabulary import data_name
+
+
+@final
+class Status(enum.Enum):
+    """What came of a test."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNDECIDED = "cannot be decided here"
+
+
+@final
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a test, and the numbers behind it."""
+
+    status: Status
+    numbers: str
+
+
+def decided(holds: bool, numbers: str) -> Verdict:
+    """A verdict that follows from numbers."""
+    return Verdict(Status.HOLDS if holds else Status.FAILS, numbers)
+
+
+def undecided(reason: str) -> Verdict:
+    """There are no numbers, or they do not tell."""
+    return Verdict(Status.UNDECIDED, reason)
+
+
+@final
+@dataclass(frozen=True)
+class Calculus:
+    """The functions that claims about mathematics compute with: kuq's, or others in a test."""
+
+    decompose: Callable[..., Any] = kuq.decompose
+    entropy: Callable[..., Any] = kuq.entropy
+    divergence: Callable[..., Any] = kuq.divergence
+    influence_curves: Callable[..., Any] = influence_curves
+
+
+@final
+@dataclass(frozen=True)
+class Case:
+    """What a test may look at."""
+
+    evidence: Evidence
+    calculus: Calculus = Calculus()
+    _rankings: dict[tuple[str, str | None], Ranking | None] = field(default_factory=dict)
+
+    def ranking(self, experiment: str, representation: str | None = None) -> Ranking | None:
+        """Average ranks of a protocol, for one representation or over all."""
+        key = (experiment, representation)
+        if key not in self._rankings:
+            self._rankings[key] = protocol_ranking(
+                self.evidence, PROTOCOL[experiment], representation
+            )
+        return self._rankings[key]
+
+
+def if_real(case: Case, verdict: Verdict, experiment: str, method: str | None = None) -> Verdict:
+    """A verdict, unless half of the data behind it or more are synthetic stand-ins.
+
+    The paper speaks of the real data; of these the stand-ins neither confirm nor refute anything.
+    """
+    records = (r for r in case.evidence.records if r.experiment == experiment)
+    cells = {(r.dataset, r.representation) for r in records if method in (None, r.representation)}
+    made = sum(data_name(dataset).synthetic for dataset, _ in cells)
+    if verdict.status is Status.UNDECIDED or 2 * made < len(cells):
+        return verdict
+    name = experiment.replace("_", " ")
+    return undecided(
+        f"{verdict.numbers}; here it {verdict.status.value}, but {made} of {len(cells)} results of "
+        f"{name} are on synthetic stand-ins"
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Claim:
+    """One statement: a key, the statement in our words, its place in the paper, and its test.
+
+    ``kind`` is "proposition" (tested by computing) or "experiment" (tested on records).
+    """
+
+    key: str
+    statement: str
+    source: str
+    kind: str
+    test: Callable[[Case], Verdict]

@@ -1,0 +1,166 @@
+"""What the paper concludes over all protocols."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from kuq_study.claims.claim import Case, Claim, Verdict, decided, if_real, undecided
+from kuq_study.claims.rank_tests import BASELINES, STRICTLY_PROPER, Averages, least
+from kuq_study.rank_tables import PROTOCOLS
+from kuq_study.vocabulary import RANDOM, SCORES, name_of
+
+#: Differences of average ranks that ties in printed digits can make.
+CLOSE = 0.1
+
+
+def _averages(case: Case) -> dict[str, Averages] | str:
+    """Average ranks of all three protocols, or why there are none."""
+    found: dict[str, Averages] = {}
+    for protocol in PROTOCOLS:
+        ranking = case.ranking(protocol.experiment)
+        name = protocol.experiment.replace("_", " ")
+        if ranking is None or ranking.datasets < 2:
+            return f"no results of {name} on two data sets or more"
+        ranks = {s: ranking.average(s) for s in ranking.scores}
+        missing = [
+            s for s in ("squared", *STRICTLY_PROPER) if not math.isfinite(ranks.get(s, math.nan))
+        ]
+        if missing:
+            return f"no results of {name} under {', '.join(missing)}"
+        found[name] = ranks
+    return found
+
+
+def _text(found: dict[str, Averages]) -> str:
+    parts = []
+    for name, ranks in found.items():
+        row = ", ".join(
+            f"{SCORES[s].text} {ranks[s]:.2f}"
+            for s in (*BASELINES, *STRICTLY_PROPER)
+            if math.isfinite(ranks.get(s, math.nan))
+        )
+        parts.append(f"{name}: {row}")
+    return "; ".join(parts)
+
+
+def _if_all_real(case: Case, verdict: Verdict) -> Verdict:
+    for protocol in PROTOCOLS:
+        verdict = if_real(case, verdict, protocol.experiment)
+    return verdict
+
+
+def _some_kernel_beats_baselines(case: Case) -> Verdict:
+    found = _averages(case)
+    if isinstance(found, str):
+        return undecided(found)
+    lead = min(least(r, BASELINES) - least(r, STRICTLY_PROPER) for r in found.values())
+    if abs(lead) < CLOSE:
+        return undecided(f"{_text(found)}; a lead of less than {CLOSE} rank is not counted")
+    return _if_all_real(case, decided(lead > 0, _text(found)))
+
+
+def _each_kernel_beats_baselines_mostly(case: Case) -> Verdict:
+    found = _averages(case)
+    if isinstance(found, str):
+        return undecided(found)
+    leads = {
+        s: [least(ranks, BASELINES) - ranks[s] for ranks in found.values()] for s in STRICTLY_PROPER
+    }
+    clear = {s: sum(lead >= CLOSE for lead in row) for s, row in leads.items()}
+    possible = {s: sum(lead > -CLOSE for lead in row) for s, row in leads.items()}
+    text = ", ".join(f"{SCORES[s].text} {n} of {len(found)}" for s, n in clear.items())
+    text = f"protocols won by {CLOSE} rank or more: {text}; {_text(found)}"
+    if min(clear.values()) * 2 > len(found):
+        return _if_all_real(case, decided(True, text))
+    if min(possible.values()) * 2 > len(found):
+        return undecided(text)
+    return _if_all_real(case, decided(False, text))
+
+
+def _none_dominates(case: Case) -> Verdict:
+    found = _averages(case)
+    if isinstance(found, str):
+        return undecided(found)
+    names = {**SCORES, **RANDOM}
+    best = {name: min(ranks, key=lambda s: _finite(ranks[s])) for name, ranks in found.items()}
+    text = ", ".join(f"{name} {name_of(s, names).text}" for name, s in best.items())
+    return _if_all_real(case, decided(len(set(best.values())) > 1, f"best: {text}"))
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else math.inf
+
+
+def _disentangled(case: Case) -> Verdict:
+    found: dict[str, list[float]] = {}
+    for record in case.evidence.of("ood_detection", "component_correlation"):
+        found.setdefault(record.score, []).append(record.value)
+    if not {"squared", "crps"} <= set(found):
+        return undecided("this run keeps no correlation between AU and EU over a field")
+    se, crps = (float(np.mean(found[s])) for s in ("squared", "crps"))
+    text = f"correlation of AU and EU over fields: SE {se:.3f}, CRPS {crps:.3f}"
+    return if_real(case, decided(se > crps, text), "ood_detection")
+
+
+def _noise_grows_with_time(case: Case) -> Verdict:
+    fields = {
+        name: arrays
+        for name, arrays in case.evidence.fields.items()
+        if "kuramoto" in name
+        and "shifted" not in name
+        and "aleatoric" in arrays
+        and arrays["aleatoric"].ndim == 2
+    }
+    if not fields:
+        return undecided("no predicted field of Kuramoto-Sivashinsky in this run")
+    correlations = {}
+    for name, arrays in fields.items():
+        over_time = arrays["aleatoric"].mean(axis=-1)
+        if len(over_time) < 4 or np.ptp(over_time) == 0:
+            return undecided(f"{name} has too few times")
+        correlations[name] = float(np.corrcoef(np.arange(len(over_time)), over_time)[0, 1])
+    text = ", ".join(f"{name} {value:.2f}" for name, value in correlations.items())
+    return decided(min(correlations.values()) > 0.5, f"correlation of AU with time: {text}")
+
+
+def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
+    return Claim(key, statement, source, "experiment", test)
+
+
+CLAIMS = (
+    _claim(
+        "some-kernel",
+        "In each of the three ranked protocols at least one of the proposed kernel scores "
+        "outperforms both baselines.",
+        "Section 6, findings",
+        _some_kernel_beats_baselines,
+    ),
+    _claim(
+        "each-kernel",
+        "Each of the proposed kernel scores outperforms both baselines in most protocols.",
+        "Section 6, findings",
+        _each_kernel_beats_baselines_mostly,
+    ),
+    _claim(
+        "no-winner",
+        "No single measure is best in all protocols.",
+        "Section 6, findings",
+        _none_dominates,
+    ),
+    _claim(
+        "disentangled",
+        "Out of distribution, AU and EU under squared error look almost alike; under the CRPS they "
+        "are better told apart.",
+        "Section 6, figure of depth fields",
+        _disentangled,
+    ),
+    _claim(
+        "noise-over-time",
+        "For Kuramoto-Sivashinsky, AU under the CRPS increases with time.",
+        "Section 6, figure of a prediction",
+        _noise_grows_with_time,
+    ),
+)

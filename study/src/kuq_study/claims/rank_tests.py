@@ -1,0 +1,83 @@
+"""Tests of statements about average ranks: by how often they hold when data sets are redrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from kuq_study.claims.claim import Case, Verdict, decided, if_real, undecided
+from kuq_study.ranking import Ranking
+from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
+
+Averages: TypeAlias = Mapping[str, float]
+Statement: TypeAlias = Callable[[Averages], bool]
+
+#: The share of redrawn collections of data sets that must agree for a decision.
+AGREEMENT = 0.8
+LEAST_DATASETS = 3
+STRICTLY_PROPER = ("crps", "energy", "gaussian")
+BASELINES = ("log", "squared")
+
+
+def rank_verdict(
+    case: Case,
+    experiment: str,
+    statement: Statement,
+    needs: tuple[str, ...],
+    representation: str | None = None,
+    least_datasets: int = LEAST_DATASETS,
+) -> Verdict:
+    """Whether a statement about average ranks holds, if the data sets at hand can tell.
+
+    It is decided if at least 80 % of bootstrap collections of data sets agree with the value on
+    the data sets as they are.
+    """
+    found = case.ranking(experiment, representation)
+    where = "" if representation is None else f" for {REPRESENTATIONS[representation].text}"
+    if found is None:
+        return undecided(f"no results of this protocol{where}")
+    missing = [s for s in needs if not np.isfinite(found.average(s))]
+    if missing:
+        return undecided(f"no results{where} under {', '.join(missing)}")
+    numbers = ", ".join(
+        f"{name_of(s, {**SCORES, **RANDOM}).text} {found.average(s):.2f}"
+        for s in found.scores
+        if np.isfinite(found.average(s))
+    )
+    numbers = f"average ranks{where}: {numbers} ({found.datasets} data sets)"
+    if found.datasets < least_datasets:
+        return undecided(f"{numbers}; at least {least_datasets} are needed")
+    holds = statement({s: found.average(s) for s in found.scores})
+    share = agreement(found, statement, needs)
+    numbers += f"; true in {100 * share:.0f} % of redrawn collections of data sets"
+    if (share if holds else 1 - share) < AGREEMENT:
+        return undecided(numbers)
+    return if_real(case, decided(holds, numbers), experiment, representation)
+
+
+def agreement(found: Ranking, statement: Statement, needs: tuple[str, ...]) -> float:
+    """The share of bootstrap averages in which a statement is true."""
+    columns = [found.scores.index(s) for s in needs]
+    usable = found.result.resampled[~np.isnan(found.result.resampled[:, columns]).any(axis=1)]
+    truths = [statement(dict(zip(found.scores, row, strict=True))) for row in usable.tolist()]
+    return float(np.mean(truths)) if truths else 0.0
+
+
+def least(ranks: Averages, scores: tuple[str, ...]) -> float:
+    """The best average rank among scores; those without one do not count."""
+    known = [ranks[s] for s in scores if s in ranks and np.isfinite(ranks[s])]
+    return min(known, default=np.inf)
+
+
+def is_best(score: str) -> Statement:
+    """The score has the lowest average rank, ties allowed."""
+    return lambda ranks: ranks[score] <= least(ranks, tuple(ranks)) + 1e-9
+
+
+def is_worst(score: str) -> Statement:
+    """The score has the highest average rank, ties allowed."""
+    return lambda ranks: all(
+        ranks[score] >= value - 1e-9 for value in ranks.values() if np.isfinite(value)
+    )

@@ -1,0 +1,31 @@
+"""The procedures that experiment files name, each loaded when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from kuq_study.procedure import Procedure
+
+
+def _loader(name: str) -> Callable[[], Procedure]:
+    def load() -> Procedure:
+        found = import_module(f"kuq_study.procedures.{name}").PROCEDURE
+        assert isinstance(found, Procedure)
+        return found
+
+    return load
+
+
+#: By name, what gives the procedure; the modules bring what they need only then.
+PROCEDURES: dict[str, Callable[[], Procedure]] = {
+    name: _loader(name)
+    for name in (
+        "active_learning",
+        "approximation",
+        "ood_detection",
+        "robustness",
+        "runtime",
+        "selective_prediction",
+    )
+}

@@ -1,0 +1,122 @@
+"""The paper's tables of average ranks, from ours and beside its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from kuq_study.estimates import CellKey, Estimate, Evidence, by_cell, estimates, final_values
+from kuq_study.paper import paper_ranks
+from kuq_study.ranking import Ranking, ranking
+from kuq_study.table import Entry, Table, decimals, mark_best
+from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, Name, name_of, ordered
+
+
+@final
+@dataclass(frozen=True)
+class Protocol:
+    """What is ranked in one of the paper's three tables of ranks."""
+
+    experiment: str
+    quantity: str
+    component: str | None
+    higher_is_better: bool
+    by_task: bool
+    title: str
+
+
+PROTOCOLS = (
+    Protocol("selective_prediction", "prr", "total", False, True, "Average rank of the PRR"),
+    Protocol("ood_detection", "auroc", "epistemic", True, False, "Average rank of the AUROC"),
+    Protocol("active_learning", "mse", None, False, False, "Average rank of the final test loss"),
+)
+PROTOCOL = {protocol.experiment: protocol for protocol in PROTOCOLS}
+
+
+def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[CellKey, float]:
+    """What a protocol ranks: means over seeds by data set, representation and score."""
+    of = (protocol.experiment, protocol.quantity, protocol.component)
+    learning = protocol.experiment == "active_learning"
+    records = final_values(evidence.of(*of)) if learning else evidence.single(*of)
+    return {cell: value.mean for cell, value in estimates(by_cell(records)).items()}
+
+
+def protocol_ranking(
+    evidence: Evidence, protocol: Protocol, representation: str | None = None
+) -> Ranking | None:
+    """The ranking of a protocol for one representation, or over all as the paper averages."""
+    return ranking(
+        ranked_values(evidence, protocol),
+        higher_is_better=protocol.higher_is_better,
+        representations=None if representation is None else (representation,),
+        by_task=protocol.by_task and representation is None,
+    )
+
+
+def rank_tables(evidence: Evidence) -> list[Table]:
+    """One table of average ranks per protocol that has records."""
+    tables = [_table(evidence, protocol) for protocol in PROTOCOLS]
+    return [table for table in tables if table is not None]
+
+
+def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
+    total = protocol_ranking(evidence, protocol)
+    if total is None:
+        return None
+    paper = paper_ranks()[protocol.experiment] if evidence.measured else {}
+    found = {method for _, method in total.cases}
+    rows = []
+    for method in ordered(found, REPRESENTATIONS):
+        part = protocol_ranking(evidence, protocol, method)
+        label = name_of(method, REPRESENTATIONS).text
+        rows.append(((label,), _entries(part, total.scores, paper.get(method, {}))))
+    label = "Task-weighted" if protocol.by_task else "Average"
+    rows.append(((label,), _entries(total, total.scores, paper.get("all", {}))))
+    names = {**SCORES, **RANDOM}
+    return Table(
+        name=f"ranks-{protocol.experiment.replace('_', '-')}",
+        title=protocol.title,
+        caption="1 is best, ties share their average rank, intervals are bootstrap over data "
+        "sets. For scalars the energy score takes the rank of the CRPS, which it equals.",
+        row_heads=("Method",),
+        columns=tuple(name_of(score, names) for score in total.scores),
+        rows=tuple(rows),
+        number=decimals(2),
+        paper_table="average ranks" if paper else "",
+        notes=(_significance(total, names),),
+    )
+
+
+def _entries(
+    part: Ranking | None, scores: tuple[str, ...], paper: Mapping[str, float]
+) -> tuple[Entry, ...]:
+    row: list[tuple[Estimate | None, float | None]] = []
+    for score in scores:
+        ours = None
+        if part is not None and score in part.scores:
+            place = part.scores.index(score)
+            mean = float(part.result.average[place])
+            low, high = (float(end) for end in part.result.interval[place])
+            if part.datasets < 2:  # there is nothing to redraw
+                low = high = math.nan
+            ours = None if np.isnan(mean) else Estimate(mean, low, high, part.datasets)
+        row.append((ours, paper.get(score)))
+    return mark_best(row, False)
+
+
+def _significance(total: Ranking, names: dict[str, Name]) -> str:
+    text = f"{len(total.cases)} cases from {total.datasets} data sets."
+    common = total.among_common()
+    if common is None or np.isnan(common[1].friedman_p):
+        return f"{text} Too few for a test of differences."
+    scores, result = common
+    listed = ", ".join(name_of(score, names).text for score in scores)
+    return (
+        f"{text} Among the scores that every case has ({listed}): Friedman's test "
+        f"p = {result.friedman_p:.2g}; critical difference of average ranks at 5 % (Nemenyi) "
+        f"{result.critical_difference:.2f}."
+    )

@@ -1,0 +1,359 @@
+"""The paper's tables of results, filled with ours and with its own values beside them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from kuq_study.estimates import (
+    UNLIMITED,
+    CellKey,
+    Estimate,
+    Evidence,
+    Limits,
+    by_cell,
+    estimates,
+    final_values,
+)
+from kuq_study.paper import paper_records
+from kuq_study.records import Record
+from kuq_study.table import Table, decimals, mark_best, significant
+from kuq_study.vocabulary import (
+    COMPONENTS,
+    DATASETS,
+    RANDOM,
+    REPRESENTATIONS,
+    SCORES,
+    Name,
+    data_name,
+    name_of,
+    ordered,
+)
+
+_TRAINING = {
+    "appendix": "trained as the appendix says (early stopping)",
+    "overfitted": "trained without early stopping (over-confident)",
+}
+_POSITIVE, _SHARE = (0.0, math.inf), (0.0, 1.0)
+_SETTING = re.compile(r"mape_M(\d+)_(\w+)")
+
+
+def robustness_settings(evidence: Evidence) -> list[str]:
+    """The quantities of robustness that a run has: by training, then by number of members."""
+    found = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
+
+    def order(quantity: str) -> tuple[str, int]:
+        match = _SETTING.fullmatch(quantity)
+        return (match[2], -int(match[1])) if match else (quantity, 0)
+
+    return sorted(found, key=order)
+
+
+def setting_name(quantity: str) -> str:
+    """A setting of robustness in words.
+
+    >>> setting_name("mape_M25_appendix")
+    '25 members, trained as the appendix says (early stopping)'
+    """
+    match = _SETTING.fullmatch(quantity)
+    if match is None:
+        return quantity
+    return f"{match[1]} members, {_TRAINING.get(match[2], match[2])}"
+
+
+def is_of_the_paper(quantity: str) -> bool:
+    """Whether a setting has the number of members of the paper's table, 25."""
+    return quantity.startswith("mape_M25")
+
+
+def result_tables(evidence: Evidence) -> list[Table]:
+    """Robustness, selective prediction, OOD detection and active learning, where there are data."""
+    paper = Evidence(paper_records() if evidence.measured else ())
+    tables = [_robustness(evidence, paper, quantity) for quantity in robustness_settings(evidence)]
+    tables += [
+        _grid(
+            "selective-prediction",
+            "Selective prediction",
+            "Prediction-rejection ratio over retentions from 0.5 to 1 by total uncertainty; lower "
+            "is better, 0 is the oracle, 1 random rejection.",
+            evidence.single("selective_prediction", "prr", "total"),
+            paper.of("selective_prediction", "prr", "total"),
+            SCORES,
+            decimals(3),
+            higher_is_better=False,
+            paper_table="PRR for all data sets",
+            limits=_POSITIVE,
+        ),
+        _grid(
+            "test-error",
+            "Test error",
+            "Mean squared error of the mean prediction behind selective prediction: what the "
+            "models can do at all. Tables are standardised; functions and images have their own "
+            "units.",
+            evidence.single("selective_prediction", "mse"),
+            (),
+            {"": Name("MSE", "MSE")},
+            significant,
+            higher_is_better=False,
+            limits=_POSITIVE,
+        ),
+        _grid(
+            "ood-detection",
+            "Out-of-distribution detection",
+            "AUROC by epistemic uncertainty; higher is better.",
+            evidence.single("ood_detection", "auroc", "epistemic"),
+            paper.of("ood_detection", "auroc", "epistemic"),
+            SCORES,
+            decimals(4),
+            higher_is_better=True,
+            paper_table="AUROC for all data sets",
+            limits=_SHARE,
+            bounds=(
+                evidence.single("ood_detection", "auroc_low", "epistemic"),
+                evidence.single("ood_detection", "auroc_high", "epistemic"),
+            ),
+        ),
+        _grid(
+            "ood-precision",
+            "Out-of-distribution detection, average precision",
+            "AUPR by epistemic uncertainty, equal numbers inside and outside; higher is better.",
+            evidence.single("ood_detection", "aupr", "epistemic"),
+            (),
+            SCORES,
+            decimals(4),
+            higher_is_better=True,
+            limits=_SHARE,
+        ),
+        _grid(
+            "ood-false-alarms",
+            "Out-of-distribution detection, false alarms",
+            "Share of inside cases that are flagged when 95 % of the outside ones are; lower is "
+            "better.",
+            evidence.single("ood_detection", "fpr95", "epistemic"),
+            (),
+            SCORES,
+            decimals(4),
+            higher_is_better=False,
+            limits=_SHARE,
+        ),
+        *(
+            table
+            for quantity in learning_settings(evidence)
+            for table in (
+                _active_learning(evidence, paper, quantity),
+                _against_random(evidence, quantity),
+            )
+        ),
+        _bandwidths(evidence),
+    ]
+    return [table for table in tables if table is not None]
+
+
+def learning_settings(evidence: Evidence) -> list[str]:
+    """The quantities of active learning that a run has, the paper's setting first."""
+    return sorted(q for q in evidence.quantities("active_learning") if re.match("mse(_|$)", q))
+
+
+def learning_name(quantity: str) -> str:
+    """A setting of active learning in words.
+
+    >>> learning_name("mse"), learning_name("mse_trained")
+    ('Active learning', 'Active learning, setting "trained"')
+    """
+    setting = quantity.removeprefix("mse").removeprefix("_")
+    return "Active learning" + (f', setting "{setting}"' if setting else "")
+
+
+def _active_learning(evidence: Evidence, paper: Evidence, quantity: str) -> Table | None:
+    return _grid(
+        quantity.replace("mse", "active-learning").replace("_", "-"),
+        learning_name(quantity),
+        "Mean squared error on the test set after the last round; lower is better.",
+        final_values(evidence.of("active_learning", quantity)),
+        paper.of("active_learning", quantity),
+        {**SCORES, **RANDOM},
+        significant,
+        higher_is_better=False,
+        paper_table="final test loss",
+        limits=_POSITIVE,
+    )
+
+
+def _against_random(evidence: Evidence, quantity: str) -> Table | None:
+    """Errors of a seed divided by that of random acquisition from the same first labels."""
+    table = by_cell(final_values(evidence.of("active_learning", quantity)))
+    ratios = {}
+    for cell, seeds in table.items():
+        chance = table.get(replace(cell, score="random"), {})
+        found = {seed: value / chance[seed] for seed, value in seeds.items() if chance.get(seed)}
+        if cell.score != "random" and found:
+            ratios[cell] = found
+    return _grid(
+        quantity.replace("mse", "active-learning-against-random").replace("_", "-"),
+        f"{learning_name(quantity)}: against random acquisition",
+        "Test error after the last round, divided by that of random acquisition with the same "
+        "seed; geometric mean over seeds. Below 1 it is worth asking the uncertainty.",
+        estimates(ratios, factors=True),
+        (),
+        SCORES,
+        decimals(3),
+        higher_is_better=False,
+    )
+
+
+def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | None:
+    records = evidence.of("robustness", quantity)
+    ours = estimates(by_cell(records, along_x=True, component=True), factors=True)
+    if not ours:
+        return None
+    theirs = by_cell(paper.of("robustness", "mape_M25"), along_x=True, component=True)
+    beside = is_of_the_paper(quantity) and bool(theirs)
+    deltas = sorted({cell.x or 0.0 for cell in ours})
+    rows = []
+    for dataset in ordered({c.dataset for c in ours}, DATASETS):
+        for component in ordered({c.component for c in ours}, COMPONENTS):
+            for score in ordered({c.score for c in ours}, SCORES):
+                cells = [CellKey(dataset, "normal", score, component, delta) for delta in deltas]
+                found = [ours.get(cell) for cell in cells]
+                if not any(found):
+                    continue
+                paper_values = [_single(theirs.get(c)) if beside else None for c in cells]
+                labels = (
+                    data_name(dataset).text,
+                    name_of(component, COMPONENTS).text,
+                    name_of(score, SCORES).text,
+                )
+                row = list(zip(found, paper_values, strict=True))
+                rows.append((labels, mark_best(row, None)))
+    return Table(
+        name=quantity.replace("mape", "robustness").replace("_", "-"),
+        title=f"Robustness, {setting_name(quantity)}",
+        caption="Mean absolute percentage error of aleatoric and epistemic uncertainty when one "
+        "member trained on targets with noise of standard deviation δ joins the ensemble; "
+        "geometric mean over seeds, since they differ by factors.",
+        row_heads=("Data", "Type", "Score"),
+        columns=tuple(Name(f"δ = {delta:g}", rf"$\delta={delta:g}$") for delta in deltas),
+        rows=tuple(rows),
+        number=significant,
+        paper_table="MAPE for M = 25" if beside else "",
+        notes=(
+            "One value of the paper is corrected for a printing error: yacht, aleatoric, SE at "
+            "δ = 0.2 is 225, printed as 22.5.",
+        )
+        if beside and any(labels[0] == "Yacht" for labels, _ in rows)
+        else (),
+    )
+
+
+def _grid(
+    name: str,
+    title: str,
+    caption: str,
+    ours: Iterable[Record] | Mapping[CellKey, Estimate],
+    paper: Iterable[Record],
+    columns: Mapping[str, Name],
+    number: Callable[[float], str],
+    *,
+    higher_is_better: bool,
+    paper_table: str = "",
+    bounds: tuple[Iterable[Record], Iterable[Record]] = ((), ()),
+    limits: Limits = UNLIMITED,
+) -> Table | None:
+    """A table of data sets and representations against scores.
+
+    ``bounds`` are intervals of single values, such as bootstrap, for cells with one seed.
+    ``limits`` are those of the quantity, beyond which no interval needs to go.
+    """
+    means = ours if isinstance(ours, Mapping) else estimates(by_cell(ours), limits=limits)
+    found = _with_bounds(means, *(by_cell(ends) for ends in bounds))
+    if not found:
+        return None
+    theirs = by_cell(paper)
+    scores = ordered({cell.score for cell in found}, columns)
+    rows = []
+    for dataset in ordered({cell.dataset for cell in found}, DATASETS):
+        for method in ordered({c.representation for c in found}, REPRESENTATIONS):
+            values: list[Estimate | None] = [found.get(CellKey(dataset, method, s)) for s in scores]
+            if not any(values):
+                continue
+            twin = data_name(dataset).paper
+            beside = [_single(theirs.get(CellKey(twin, method, score))) for score in scores]
+            labels = (data_name(dataset).text, name_of(method, REPRESENTATIONS).text)
+            row = list(zip(values, beside, strict=True))
+            rows.append((labels, mark_best(row, higher_is_better)))
+    return Table(
+        name=name,
+        title=title,
+        caption=caption,
+        row_heads=("Data", "Method"),
+        columns=tuple(name_of(score, dict(columns)) for score in scores),
+        rows=tuple(rows),
+        number=number,
+        paper_table=paper_table if theirs else "",
+        notes=_notes({cell.dataset for cell in found}, {cell.dataset for cell in theirs}),
+    )
+
+
+def _with_bounds(
+    found: Mapping[CellKey, Estimate],
+    low: Mapping[CellKey, Mapping[int, float]],
+    high: Mapping[CellKey, Mapping[int, float]],
+) -> dict[CellKey, Estimate]:
+    bounded = {}
+    for cell, e in found.items():
+        ends = (_single(low.get(cell)), _single(high.get(cell)))
+        if e.seeds == 1 and ends[0] is not None and ends[1] is not None and math.isnan(e.low):
+            e = Estimate(e.mean, ends[0], ends[1], 1)
+        bounded[cell] = e
+    return bounded
+
+
+def _bandwidths(evidence: Evidence) -> Table | None:
+    """The bandwidths of the Gaussian kernel, by experiment: they decide some outcomes."""
+    columns = {
+        name: estimates(by_cell(evidence.single(name, "bandwidth")))
+        for name in ("selective_prediction", "ood_detection", "active_learning")
+    }
+    columns = {name: found for name, found in columns.items() if found}
+    cells = {(c.dataset, c.representation) for found in columns.values() for c in found}
+    rows = []
+    for dataset in ordered({d for d, _ in cells}, DATASETS):
+        for method in ordered({m for d, m in cells if d == dataset}, REPRESENTATIONS):
+            key = CellKey(dataset, method, "gaussian")
+            row: list[tuple[Estimate | None, float | None]] = [
+                (found.get(key), None) for found in columns.values()
+            ]
+            labels = (data_name(dataset).text, name_of(method, REPRESENTATIONS).text)
+            rows.append((labels, mark_best(row, None)))
+    if not rows:
+        return None
+    return Table(
+        name="bandwidths",
+        title="Bandwidths of the Gaussian kernel",
+        caption="Mean over seeds. Targets of tables are standardised; functions and images have "
+        "units of their own, and their distances count all points.",
+        row_heads=("Data", "Method"),
+        columns=tuple(name_of(name.replace("_", " "), {}) for name in columns),
+        rows=tuple(rows),
+        number=significant,
+    )
+
+
+def _single(seeds: Mapping[int, float] | None) -> float | None:
+    return None if seeds is None else next(iter(seeds.values()))
+
+
+def _notes(ours: set[str], theirs: set[str]) -> tuple[str, ...]:
+    notes = []
+    synthetic = [data_name(d) for d in ordered(ours, DATASETS) if data_name(d).synthetic]
+    if synthetic:
+        names = ", ".join(name.text for name in synthetic)
+        beside = "; the paper's value beside it is of the real data" if theirs else ""
+        notes.append(f"{names}: made here{beside}.")
+    covered = {data_name(dataset).paper for dataset in ours}
+    missing = [data_name(d).text for d in ordered(theirs - covered, DATASETS)]
+    if missing:
+        notes.append(f"In the paper's table, not in this run: {', '.join(missing)}.")
+    return tuple(notes)
