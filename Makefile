@@ -14,20 +14,21 @@
 #             under fifteen minutes); a tenth of each is part of make test
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
 #             (under ten minutes; make bench QUICK=1: under one, prints only)
-# make dist   sdist and wheel in dist, their metadata checked, and the wheel alone tried with the core
-#             tests under Python 3.11, 3.12 and 3.13, as many of them as are here (minutes)
+# make dist   sdists and wheels of kuq and kuq-study in dist, their metadata checked, and the wheel of
+#             kuq alone tried with the core tests under Python 3.11, 3.12 and 3.13, as many of them
+#             as are here (minutes)
 # make docs   the documentation site, in build/docs: open build/docs/index.html, no server needed
 # make clean  remove what these have made, apart from results of benchmarks
 #
 # Each target makes its own virtual environment. A stamp file in it records the last
-# installation, which is repeated only when pyproject.toml or constraints.txt has changed.
+# installation, which is repeated only when a pyproject.toml or constraints.txt has changed.
 
 PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 DIST := .venv-dist
 INSTALL := -m pip install --disable-pip-version-check -q -c constraints.txt
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml study/pyproject.toml constraints.txt
 
 # One thread per process: two test workers share the cores without fighting.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -42,10 +43,10 @@ BOTH := -n 2 --dist worksteal
 demo: $(VENV)/.demo
 	@$(VENV)/bin/kuq demo
 
-study: $(VENV)/.demo
+study: $(VENV)/.study
 	@echo "the paper's experiments at the smallest size, on embedded and simulated data:"
-	@$(VENV)/bin/kuq run experiments/*.toml --preset smoke
-	@$(VENV)/bin/kuq report runs/smoke
+	@$(VENV)/bin/kuq-study run study/experiments/*.toml --preset smoke
+	@$(VENV)/bin/kuq-study report runs/smoke
 
 test: lint types test-core test-alone test-all
 
@@ -77,7 +78,7 @@ elsewhere: $(VENV)/.test
 	@$(VENV)/bin/python tests/elsewhere.py $(if $(ONLY),--only $(ONLY))
 
 trust: $(VENV)/.test
-	@KUQ_TRIALS=1 $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/trust
+	@KUQ_TRIALS=1 $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH) tests/trust study/tests/trust
 
 bench: $(VENV)/.test
 	@$(ONE_THREAD) $(VENV)/bin/python -m benchmarks $(if $(QUICK),--quick)
@@ -91,23 +92,29 @@ docs: $(VENV)/.docs
 
 # torch goes first, at the exact version: an open range may pull a build with CUDA.
 $(VENV)/.demo: $(VENV)/.created $(INPUTS)
-	@echo "installing kuq[bench] into $(VENV)"
+	@echo "installing kuq[plot,torch] into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
-	@$(VENV)/bin/python $(INSTALL) -e ".[bench]"
+	@$(VENV)/bin/python $(INSTALL) -e ".[plot,torch]"
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.created $(INPUTS)
-	@echo "installing kuq[all,test] into $(VENV)"
+$(VENV)/.study: $(VENV)/.created $(INPUTS)
+	@echo "installing kuq and kuq-study into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
-	@$(VENV)/bin/python $(INSTALL) -e ".[all,test]"
-	@touch $(VENV)/.demo $(VENV)/.docs $@
+	@$(VENV)/bin/python $(INSTALL) -e . -e ./study
+	@touch $(VENV)/.demo $@
+
+$(VENV)/.test: $(VENV)/.created $(INPUTS)
+	@echo "installing kuq[all,test] and kuq-study into $(VENV)"
+	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
+	@$(VENV)/bin/python $(INSTALL) -e ".[all,test]" -e ./study
+	@touch $(VENV)/.demo $(VENV)/.study $(VENV)/.docs $@
 
 # The reference is made from docstrings, so every part has to be importable.
 $(VENV)/.docs: $(VENV)/.created $(INPUTS)
-	@echo "installing kuq[all,docs] into $(VENV)"
+	@echo "installing kuq[all,docs] and kuq-study into $(VENV)"
 	@$(VENV)/bin/python $(INSTALL) torch==2.13.0
-	@$(VENV)/bin/python $(INSTALL) -e ".[all,docs]"
-	@touch $(VENV)/.demo $@
+	@$(VENV)/bin/python $(INSTALL) -e ".[all,docs]" -e ./study
+	@touch $(VENV)/.demo $(VENV)/.study $@
 
 $(CORE)/.core: $(CORE)/.created $(INPUTS)
 	@echo "installing kuq without extras into $(CORE)"
@@ -126,4 +133,4 @@ $(DIST)/.dist: $(DIST)/.created $(INPUTS)
 
 clean:
 	rm -rf $(VENV) $(CORE) $(DIST) .venv-3.* kuq-demo.png kuq-demo.html runs/smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks docs study -name __pycache__ -type d -prune -exec rm -rf {} +

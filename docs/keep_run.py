@@ -1,7 +1,7 @@
 """Keep a run in docs/results, without its predictions: ``python -m docs.keep_run runs/quick``.
 
 The folder has the report, its tables and claims, the database and the example fields, so that
-``kuq report`` can draw the report again. The figures are in the report's page.
+``kuq-study report`` can draw the report again. The figures are in the report's page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def keep(run: Path) -> Path:
     """
     kept = ROOT / run.resolve().name
     if kept.resolve() == run.resolve():
-        raise ValueError(f"{run} is what is kept already; name the folder that kuq run has made")
+        raise ValueError(
+            f"{run} is what is kept already; name the folder that kuq-study run has made"
+        )
     with replacing(kept, KEPT, [run]) as new:
         report(run, new)
         (new / LIST).unlink()

@@ -1,8 +1,9 @@
 """The code of README.md and of the documentation: collected, run, compared with what pages say.
 
 A page is one program in a folder of its own. Its ``python`` blocks share their names; the ``kuq``
-commands of its ``sh`` blocks run in between; a ``text`` block right after a block is what that one
-prints. ``python -m docs.pages --update [PAGE …]`` writes these texts and the drawings anew.
+and ``kuq-study`` commands of its ``sh`` blocks run in between; a ``text`` block right after a block
+is what that one prints. ``python -m docs.pages --update [PAGE …]`` writes these texts and
+the drawings anew.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+#: The commands, with the modules of their command lines.
+PROGRAMS = {"kuq": "kuq.cli", "kuq-study": "kuq_study.cli"}
 KINDS = ("python", "sh", "text", "toml")
 #: Commands that take long, or need data or results of other commands: read, and not run.
 LONG = ("--preset", "--scheduler", "--data-dir", "experiments/*", "runs/quick", "data fetch")
@@ -37,9 +42,9 @@ class Block:
     line: int
 
     def commands(self) -> list[list[str]]:
-        """The ``kuq`` commands of a shell block, as lists of words."""
+        """The commands of a shell block that are kuq's, as lists of words."""
         words = (shlex.split(line, comments=True) for line in self.code.splitlines())
-        return [line for line in words if line and line[0] == "kuq"]
+        return [line for line in words if line and line[0] in PROGRAMS]
 
 
 def pages() -> list[Path]:
@@ -65,7 +70,8 @@ def blocks(page: Path) -> list[Block]:
 
 def run(page: Path) -> Iterator[tuple[Block, str]]:
     """Run a page in the current folder; yields every block with what it printed."""
-    Path("experiments").symlink_to(ROOT / "experiments")
+    Path("study").mkdir()
+    Path("study/experiments").symlink_to(ROOT / "study" / "experiments")
     names: dict[str, object] = {"__name__": "page"}
     os.environ.setdefault("MPLBACKEND", "agg")
     for block in blocks(page):
@@ -82,11 +88,9 @@ def run(page: Path) -> Iterator[tuple[Block, str]]:
 
 def execute(words: list[str]) -> None:
     """Run a command of the page in this process, or only read it if it takes long."""
-    from kuq import cli
-
-    line = shlex.join(words)
+    cli, line = import_module(PROGRAMS[words[0]]), shlex.join(words)
     if any(word in line for word in LONG):
-        with unused_commands():
+        with unused_commands(cli):
             code = cli.main(words[1:])
     else:
         try:
@@ -98,10 +102,8 @@ def execute(words: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def unused_commands() -> Iterator[None]:
+def unused_commands(cli: ModuleType) -> Iterator[None]:
     """Inside, the command line reads its options and does nothing."""
-    from kuq import cli
-
     originals = {name: module.run for name, module in cli.COMMANDS.items()}
     for module in cli.COMMANDS.values():
         module.run = lambda options: 0  # type: ignore[attr-defined]

@@ -151,12 +151,13 @@ def python_of(run: Run) -> str:
         return sys.executable
     folder = ROOT / f".venv-{run.python}"
     python, stamp = folder / "bin" / "python", folder / ".installed"
-    inputs = (ROOT / "pyproject.toml", ROOT / "constraints.txt")
+    inputs = [ROOT / name for name in ("pyproject.toml", "study/pyproject.toml", "constraints.txt")]
     if not stamp.exists() or stamp.stat().st_mtime < max(p.stat().st_mtime for p in inputs):
         print(f"installing into {folder.name}", flush=True)
         subprocess.run([interpreter(run.python), "-m", "venv", folder], check=True)
         install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         wanted = [["-e", f".[{extra}]"] for extra in EXTRAS] + [["dask[distributed]"]]
+        wanted.append(["--no-deps", "-e", "./study"])  # which asks for PyTorch
         for what in wanted:
             command = [*install, "-c", "constraints.txt", *what]
             if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:

@@ -249,3 +249,15 @@ def test_as_a_process(tmp_path):
     bad = run("no-such-command")
     assert bad.returncode == 2
     assert "Traceback" not in bad.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "a.toml", "--preset", "quick"], ["--debug", "report", "x"]]
+)
+def test_former_commands_say_where_they_are_now(words, capsys):
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    name = next(word for word in words if not word.startswith("-"))
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"kuq: error: 'kuq {name}' is now 'kuq-study {name}'")
+    assert "pip install . ./study" in err

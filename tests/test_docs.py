@@ -71,16 +71,20 @@ def test_commands_of_make_and_extras_exist():
 
 
 def test_a_wrong_command_is_noticed():
-    for line in (["kuq", "run", "--preset"], ["kuq", "decompose", "missing.npz"], ["kuq", "nope"]):
+    for line in (
+        ["kuq-study", "run", "--preset"],
+        ["kuq", "decompose", "missing.npz"],
+        ["kuq", "nope"],
+    ):
         with pytest.raises((RuntimeError, SystemExit)):
             pages.execute(line)
 
 
 def test_long_commands_are_read_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pages.execute(["kuq", "run", "experiments/none.toml", "--preset", "paper"])
+    pages.execute(["kuq-study", "run", "experiments/none.toml", "--preset", "paper"])
     with pytest.raises(SystemExit):
-        pages.execute(["kuq", "run", "experiments/none.toml", "--preset", "paper", "--wrong"])
+        pages.execute(["kuq-study", "run", "experiments/none.toml", "--preset", "paper", "--wrong"])
     assert not list(tmp_path.iterdir())
 
 
@@ -119,6 +123,7 @@ def public_names():
     yield from (f"kuq.{name}" for name in kuq.__all__)
     for part in ("adapters", *kuq._PARTS):
         yield from (f"kuq.{part}.{name}" for name in import_module(f"kuq.{part}").__all__)
+    yield from (f"kuq_study.{name}" for name in import_module("kuq_study").__all__)
 
 
 def check_names(documented):

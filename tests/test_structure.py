@@ -65,6 +65,12 @@ def test_imports_go_one_way(path):
         assert RANK[layer] <= own, f"{path.name} imports {layer}, which comes after it"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_is_imported_from_the_study(path):
+    """Nor is a name given to be imported later."""
+    assert "kuq_study" not in path.read_text()
+
+
 def test_no_file_without_a_concept():
     names = {path.stem for path in FILES}
     assert not names & {"utils", "helpers", "common", "misc"}

@@ -11,7 +11,7 @@ import pytest
 from selection import one_in, shuffle
 
 FOLDER = Path(__file__).parent
-FILES = sorted(FOLDER.rglob("*.py"))
+FILES = sorted([*FOLDER.rglob("*.py"), *(FOLDER.parent / "study" / "tests").rglob("*.py")])
 GENERATORS = {"default_rng", "Generator", "RandomState", "Random"}
 #: What of ``numpy.random`` does not draw from the state that everybody shares.
 LOCAL = {"default_rng", "Generator", "SeedSequence", "PCG64", "Philox", "BitGenerator"}
@@ -85,11 +85,10 @@ def global_state(text):
                 yield node.lineno
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(FOLDER)))
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(FOLDER.parent)))
 def test_generators_belong_to_one_test(path):
     assert list(shared_generators(path.read_text())) == []
-    if path != FOLDER / "conftest.py":  # gives every test the same start of them
-        assert list(global_state(path.read_text())) == []
+    assert list(global_state(path.read_text())) == []
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_killed_while_cells_run(tmp_path, capsys, cluster, victim):
     assert time.monotonic() - begin < 120  # and not for ever
     killer.join()
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("kuq: error: the ")
+    assert said.startswith("kuq-study: error: the ")
     assert said.endswith("the same command goes on from here")
     with Store(out) as store:
         assert {cell.status for cell in store.cells()} <= {"pending", "done"}

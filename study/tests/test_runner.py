@@ -153,7 +153,10 @@ def test_a_process_that_dies_fails_its_cell_alone(tmp_path):
 def test_one_run_at_a_time(tmp_path):
     experiment = read_experiment(write_experiment(tmp_path))
     run([experiment], tmp_path / "run", jobs=0)
-    with locked(tmp_path / "run"), pytest.raises(StoreError, match="another kuq run works in"):
+    with (
+        locked(tmp_path / "run"),
+        pytest.raises(StoreError, match="another kuq-study run works in"),
+    ):
         run([experiment], tmp_path / "run", jobs=0)
     run([experiment], tmp_path / "run", jobs=0)
 

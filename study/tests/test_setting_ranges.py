@@ -98,7 +98,7 @@ def test_one_line_and_code_2(tmp_path, capsys, line, message):
     out = tmp_path / "run"
     assert main(["run", str(path), "--out", str(out), "--jobs", "0"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("kuq: error: ")
+    assert said.startswith("kuq-study: error: ")
     assert said.count("\n") == 1
     assert str(path) in said
     assert message in said

@@ -1,4 +1,4 @@
-"""A data set, a model and a score of one's own, for ``kuq run experiments/own/tides.toml``."""
+"""A data set, a model and a score of one's own, for ``kuq-study run tides.toml``."""
 
 import numpy as np
 

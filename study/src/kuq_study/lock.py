@@ -30,7 +30,8 @@ def locked(folder: Path) -> Iterator[None]:
             if "locked" not in str(error):
                 raise StoreError(f"{folder} cannot be written: {error}") from error
             raise StoreError(
-                f"another kuq run works in {folder}; wait for it, or name another folder by --out"
+                f"another kuq-study run works in {folder}; wait for it, or name another folder "
+                "by --out"
             ) from error
         yield
     finally:

@@ -11,6 +11,7 @@ from kuq._replacing import Kind, check_target, is_ours, write_text
 
 #: The list: digests by name, more than one while files are being replaced.
 LIST = "made-by-kuq.json"
+#: The former command, whose lists are known again.
 _MAKER = "kuq report"
 
 

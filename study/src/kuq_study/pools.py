@@ -128,7 +128,9 @@ class DaskCluster(Pool):
         try:
             import distributed
         except ImportError as error:
-            raise ParameterError('a scheduler needs Dask: pip install "kuq[bench]"') from error
+            raise ParameterError(
+                'a scheduler needs Dask: pip install "dask[distributed]"'
+            ) from error
         # Made before it connects, so that one that fails can be closed here and now: left to the
         # collection of garbage, its closing can wait for ever on a lock that another client holds.
         kind: Any = distributed.Client  # which has no types

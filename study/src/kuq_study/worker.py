@@ -24,7 +24,7 @@ from kuq_study.records import Record
 #: Folders of a run.
 PREDICTIONS = "predictions"
 PROGRESS = "progress"
-_MAKER = "kuq run"
+_MAKER = "kuq run"  # the former command: its notes are known again
 #: Seconds between two notes on one stage; more often would only wear the disk.
 _INTERVAL = 0.5
 

@@ -47,7 +47,7 @@ _SYNTHETIC = (
 
 def page(run: Run, judgements: list[Judgement], tables: list[Table], figures: list[Figure]) -> str:
     """The whole report as HTML text."""
-    title = f"kuq report: {run.name}"
+    title = f"kuq-study: {run.name}"
     css = (files("kuq_study") / "page" / "style.css").read_text(encoding="utf-8")
     sections = (
         ("claims", "Claims of the paper", _claims(run, judgements)),
@@ -133,8 +133,9 @@ def _banner(run: Run) -> str:
         '<aside class="banner"><p><b>A smoke run: it shows that everything works, and measures '
         f"nothing.</b> Its size: {size}, from few and small models, on few rows, trained for a "
         "moment. So no claim of the paper about experiments is judged by it, and no value of the "
-        "paper stands beside its numbers. A study is <code>kuq run experiments/*.toml --preset "
-        "quick</code> (a good hour on two cores) or <code>--preset paper</code>.</p></aside>"
+        "paper stands beside its numbers. A study is <code>kuq-study run study/experiments/*.toml "
+        "--preset quick</code> (a good hour on two cores) or <code>--preset paper</code>.</p>"
+        "</aside>"
     )
 
 
