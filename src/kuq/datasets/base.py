@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from kuq.errors import ShapeError
 
@@ -21,11 +22,20 @@ class Split:
     """Inputs ``x`` and targets ``y``, rows along axis 0: NumPy arrays, or lazy (Dask) arrays.
 
     Tables have x (n, features) and y (n,); functions x (n, channels, points) and y (n, points);
-    images x (n, channels, height, width) and y (n, height, width).
+    images x (n, channels, height, width) and y (n, height, width). ``rows`` says what the rows
+    are, by arrays of n entries: of which ``"trajectory"`` and ``"frame"``, or of which ``"time"``.
+    ``grid`` has the coordinates along the other axes of y, in their order.
+
+    >>> import numpy as np
+    >>> split = Split(np.zeros((4, 2)), np.arange(4.0), {"frame": np.array([2, 3, 2, 3])})
+    >>> split.take(split.rows["frame"] > 2).y
+    array([1., 3.])
     """
 
     x: Any
     y: Any
+    rows: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    grid: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -33,6 +43,24 @@ class Split:
                 f"inputs and targets need as many rows as each other, got {len(self.x)} rows of x "
                 f"and {len(self.y)} of y"
             )
+        for name, entries in self.rows.items():
+            if np.shape(entries) != (len(self.x),):
+                raise ShapeError(
+                    f"rows[{name!r}] needs one entry for each of {len(self.x)} rows, got shape "
+                    f"{np.shape(entries)}"
+                )
+        lengths = tuple(len(places) for places in self.grid.values())
+        if self.grid and lengths != tuple(self.y.shape[1:]):
+            raise ShapeError(
+                f"grid needs the coordinates of every axis of y, {tuple(self.y.shape[1:])}, got "
+                f"lengths {lengths}"
+            )
+
+    def take(self, chosen: ArrayLike) -> Split:
+        """The rows of these numbers, or those where a mask is true, with all that belongs to them."""
+        places = np.arange(len(self))[np.asarray(chosen)]
+        rows = {name: entries[places] for name, entries in self.rows.items()}
+        return replace(self, x=self.x[places], y=self.y[places], rows=rows)
 
     def __len__(self) -> int:
         return len(self.x)

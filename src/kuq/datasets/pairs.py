@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -18,29 +18,37 @@ from kuq.errors import ParameterError
 @final
 @dataclass(frozen=True)
 class Pairs:
-    """How pairs are taken: ``count`` frames s of each trajectory, at random, from 2 on."""
+    """How pairs are taken: ``count`` frames s of each trajectory, at random, from ``first`` on."""
 
     count: int
     frames: int
+    first: int = 2
 
     def __post_init__(self) -> None:
         whole_number(self.count, "pairs", 1)
-        if self.count > self.frames - 2:
+        most = self.frames - whole_number(self.first, "first_frame", 2)
+        if self.count > most:
             raise ParameterError(
-                f"trajectories of {self.frames} frames have {max(0, self.frames - 2)} pairs at "
-                f"most, got pairs={self.count}"
+                f"trajectories of {self.frames} frames have {max(0, most)} pairs at most, got "
+                f"pairs={self.count}; they start with first_frame={self.first}"
             )
 
     def of(self, trajectories: Real, rows: Rows, rng: np.random.Generator) -> Split:
         """x (n, 2, points) with u(s−2), u(s−1), and y (n, points) with u(s) − u(s−1)."""
         x = np.empty((len(rows), self.count, 2, trajectories.shape[2]))
         y = np.empty((len(rows), self.count, trajectories.shape[2]))
+        frame = np.empty((len(rows), self.count), np.int64)
         for position, row in enumerate(rows):
             states = np.asarray(trajectories[row])
-            chosen = np.sort(rng.permutation(self.frames - 2)[: self.count])
-            x[position, :, 0], x[position, :, 1] = states[chosen], states[chosen + 1]
-            y[position] = states[chosen + 2] - states[chosen + 1]
-        return Split(x.reshape(-1, *x.shape[2:]), y.reshape(-1, y.shape[2]))
+            later = rng.permutation(self.frames - self.first)[: self.count]
+            frame[position] = chosen = self.first + np.sort(later)
+            x[position, :, 0], x[position, :, 1] = states[chosen - 2], states[chosen - 1]
+            y[position] = states[chosen] - states[chosen - 1]
+        return Split(
+            x.reshape(-1, *x.shape[2:]),
+            y.reshape(-1, y.shape[2]),
+            {"trajectory": np.repeat(rows, self.count), "frame": frame.reshape(-1)},
+        )
 
 
 def pair_dataset(
@@ -55,7 +63,8 @@ def pair_dataset(
 ) -> Dataset:
     """Split trajectories (n, frames, points) by seed, and take pairs from each.
 
-    Whole trajectories go to training, validation or test, so that no state is in two of them.
+    Whole trajectories go to training, validation or test, so that no state is in two of them;
+    ``rows`` of each split say of which ``"trajectory"`` and ``"frame"`` s a pair is.
     With ``standardise``, states and increments are scaled by two numbers each, the mean and the
     standard deviation in training.
     """
@@ -63,10 +72,11 @@ def pair_dataset(
     streams = np.random.default_rng([seed, 1]).spawn(len(parts) + 1)
     splits = [pairs.of(inside, rows, rng) for rows, rng in zip(parts, streams[:-1], strict=True)]
     splits.append(pairs.of(outside, np.arange(len(outside)), streams[-1]))
-    facts = {**provenance, "seed": seed, "pairs": pairs.count, "standardised": standardise}
+    facts = {**provenance, "seed": seed, "pairs": pairs.count, "first_frame": pairs.first}
+    facts["standardised"] = standardise
     if standardise:
         of_x, of_y = (Scaling.of(a.reshape(-1)) for a in (splits[0].x, splits[0].y))
-        splits = [Split(of_x(s.x), of_y(s.y)) for s in splits]
+        splits = [replace(s, x=of_x(s.x), y=of_y(s.y)) for s in splits]
         facts |= {"x_mean": float(of_x.mean), "x_scale": float(of_x.scale)}
         facts |= {"y_mean": float(of_y.mean), "y_scale": float(of_y.scale)}
         units = standardised_units(units, of_y)

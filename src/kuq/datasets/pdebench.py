@@ -47,14 +47,18 @@ def find(data_dir: Path | None, viscosities: tuple[float, float]) -> list[Path] 
 @final
 @dataclass(frozen=True)
 class Reading:
-    """What is kept of the file: every so many points and times."""
+    """What is kept of the file: every so many points and times, and which trajectories.
+
+    These are the first ones, or with ``seed`` drawn from all of the file.
+    """
 
     points: int
     frames: int
     final_time: float
+    seed: int | None = None
 
     def of(self, path: Path, viscosity: float, trajectories: int) -> Real:
-        """The first trajectories (n, frames, points), as float64."""
+        """Trajectories (n, frames, points), as float64."""
         whole_number(self.points, "points", 4)
         positive("viscosity", viscosity)
         try:
@@ -65,7 +69,8 @@ class Reading:
             with h5py.File(path, "r") as file:
                 times, space = self._strides(file, path, viscosity, trajectories)
                 stop = times * (self.frames - 1) + 1
-                values = file["tensor"][:trajectories, :stop:times, ::space]
+                rows = self._rows(len(file["tensor"]), trajectories)
+                values = file["tensor"][rows, :stop:times, ::space]
         except (OSError, KeyError) as error:
             raise DataError(
                 f"{path} is truncated or not a file of PDEBench ({error}); download it again "
@@ -74,6 +79,12 @@ class Reading:
         if not np.isfinite(values).all():
             raise DataError(f"{path} has values that are not finite; download it again")
         return np.asarray(values, np.float64)
+
+    def _rows(self, count: int, trajectories: int) -> Any:
+        if self.seed is None:
+            return slice(trajectories)
+        drawn = np.random.default_rng([self.seed, 2]).choice(count, trajectories, replace=False)
+        return np.sort(drawn)  # as HDF5 wants them
 
     def _strides(
         self, file: Any, path: Path, viscosity: float, trajectories: int

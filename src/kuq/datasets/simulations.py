@@ -55,16 +55,21 @@ def load_kuramoto_sivashinsky(
     length: Positive = 64.0,
     shifted_length: Positive = 80.0,
     pairs: Count = 10,
+    first_frame: Annotated[int, Within(least=2)] = 2,
     simulation_seed: Seed = 0,
+    own_simulations: bool = False,
     standardise: bool = False,
 ) -> Dataset:
     """Kuramoto-Sivashinsky on [0, 64), its twin on [0, 80): states and their next increments.
 
     ``seed`` chooses splits and pairs of one fixed set of trajectories, which
-    ``simulation_seed`` starts; they are simulated on first use and cached. The twin has as
-    many trajectories as the test split. The paper has ``trajectories=10_000``.
+    ``simulation_seed`` starts; with ``own_simulations`` every ``seed`` has trajectories of its
+    own. They are simulated on first use and cached. The twin has as many trajectories as the
+    test split. Pairs have targets u(s) − u(s−1) with s from ``first_frame`` on: early ones are of
+    the transient from noise, where all lengths look alike. The paper has
+    ``trajectories=10_000``.
     """
-    how = Pairs(pairs, whole_number(frames, "frames", 3))
+    how = Pairs(pairs, whole_number(frames, "frames", 3), first_frame)
     positive("interval", interval)
     settings = {"frames": frames, "interval": interval, "points": points}
 
@@ -80,14 +85,15 @@ def load_kuramoto_sivashinsky(
         facts = {**settings, "length": on, "seed": begin}
         return _cached("kuramoto-sivashinsky", facts, count, noise, evolve)
 
-    _check(points, simulation_seed)
-    inside = simulated(trajectories, positive("length", length), simulation_seed)
+    begin = _begin(points, simulation_seed, seed, own_simulations)
+    inside = simulated(trajectories, positive("length", length), begin)
     tests = len(split_rows(trajectories, seed)[2])
-    outside = simulated(tests, positive("shifted_length", shifted_length), _twin(simulation_seed))
+    outside = simulated(tests, positive("shifted_length", shifted_length), _twin(begin))
     provenance = {
         **_ORIGIN,
         "equation": "∂ₜu + u∂ₓu + ∂ₓₓu + ∂ₓₓₓₓu = 0, periodic, from uniform noise in (−1, 1)",
         "simulation_seed": simulation_seed,
+        "own_simulations": own_simulations,
         "trajectories": trajectories,
         "inside": {"length": length},
         "shifted": {"length": shifted_length},
@@ -108,17 +114,20 @@ def load_burgers(
     viscosity: Positive = 0.1,
     shifted_viscosity: Positive = 0.01,
     pairs: Count = 10,
+    first_frame: Annotated[int, Within(least=2)] = 2,
     simulation_seed: Seed = 0,
+    own_simulations: bool = False,
     standardise: bool = False,
 ) -> Dataset:
     """Burgers' equation with viscosity 0.1, its twin with 0.01: states and their next increments.
 
     PDEBench's files ``1D_Burgers_Sols_Nu0.1.hdf5`` and ``1D_Burgers_Sols_Nu0.01.hdf5`` are read
     where the user's folder has both. Otherwise trajectories are simulated on first use and cached;
-    ``seed`` chooses splits and pairs of one fixed set of them. The twin has as many trajectories
-    as the test split.
+    ``seed`` chooses splits and pairs of one fixed set of them, and with ``own_simulations`` every
+    ``seed`` has trajectories of its own (of files: other ones). The twin has as many trajectories
+    as the test split. Pairs have targets u(s) − u(s−1) with s from ``first_frame`` on.
     """
-    how = Pairs(pairs, whole_number(frames, "frames", 3))
+    how = Pairs(pairs, whole_number(frames, "frames", 3), first_frame)
     positive("final_time", final_time)
     settings = {"frames": frames, "final_time": final_time, "points": points}
     tests = len(split_rows(whole_number(trajectories, "trajectories", 1), seed)[2])
@@ -131,12 +140,12 @@ def load_burgers(
     }
     files = pdebench.find(data_dir, (viscosity, shifted_viscosity))
     if files is not None:
-        reading = pdebench.Reading(points, frames, final_time)
+        reading = pdebench.Reading(points, frames, final_time, seed if own_simulations else None)
         inside = reading.of(files[0], viscosity, trajectories)
         outside = reading.of(files[1], shifted_viscosity, tests)
         provenance |= {"source": pdebench.SOURCE, "licence": pdebench.LICENCE}
     else:
-        _check(points, simulation_seed)
+        begin = _begin(points, simulation_seed, seed, own_simulations)
 
         def simulated(count: int, nu: float, begin: int) -> Real:
             def evolve(initial: Real) -> Real:
@@ -152,11 +161,10 @@ def load_burgers(
             waves = partial(superposed_waves, count, POINTS, begin)
             return _cached("burgers", facts, count, waves, evolve)
 
-        inside = simulated(trajectories, positive("viscosity", viscosity), simulation_seed)
-        outside = simulated(
-            tests, positive("shifted_viscosity", shifted_viscosity), _twin(simulation_seed)
-        )
+        inside = simulated(trajectories, positive("viscosity", viscosity), begin)
+        outside = simulated(tests, positive("shifted_viscosity", shifted_viscosity), _twin(begin))
         provenance |= {**_ORIGIN, "simulation_seed": simulation_seed}
+    provenance["own_simulations"] = own_simulations
     return pair_dataset(
         "burgers", inside, outside, how, seed, "dimensionless", provenance, standardise
     )
@@ -174,10 +182,15 @@ def burgers_digest(
     return "" if files is None else files_digest(files, files[0].parent)
 
 
-def _check(points: int, simulation_seed: int) -> None:
-    whole_number(simulation_seed, "simulation_seed", 0)
+def _begin(points: int, simulation_seed: int, seed: int, own_simulations: bool) -> int:
+    """The seed of the first states: one for all splits, or one for each."""
+    begin = whole_number(simulation_seed, "simulation_seed", 0)
     if POINTS % whole_number(points, "points", 4):
         raise ParameterError(f"points must divide {POINTS}, got {points}")
+    if not own_simulations:
+        return begin
+    words = np.random.SeedSequence([begin, 2, whole_number(seed, "seed", 0)]).generate_state(2)
+    return int(words[0]) << 32 | int(words[1])
 
 
 def _twin(seed: int) -> int:
