@@ -5,16 +5,21 @@ from kuq.datasets.burgers import burgers
 from kuq.datasets.cache import DataError
 from kuq.datasets.catalogue import Entry, catalogue, load, register
 from kuq.datasets.kuramoto_sivashinsky import kuramoto_sivashinsky
+from kuq.datasets.monthly_temperature import MonthlyTemperature, monthly_temperature
+from kuq.datasets.reference_forecasts import reference_forecasts
 
 __all__ = [
     "DataError",
     "Dataset",
     "Entry",
+    "MonthlyTemperature",
     "Split",
     "burgers",
     "catalogue",
     "kuramoto_sivashinsky",
     "load",
+    "monthly_temperature",
+    "reference_forecasts",
     "register",
 ]
 

@@ -18,6 +18,7 @@ from kuq.datasets import uci
 from kuq.datasets.base import Dataset
 from kuq.datasets.depth import depth_digest, load_depth
 from kuq.datasets.diabetes import load_diabetes
+from kuq.datasets.reanalysis import load_reanalysis
 from kuq.datasets.rollouts import Rollouts, burgers_rollouts, kuramoto_sivashinsky_rollouts
 from kuq.datasets.simulations import (
     burgers_digest,
@@ -114,6 +115,15 @@ ENTRIES: tuple[Entry, ...] = (
         "simulated on first use, or read from PDEBench's files (CC BY 4.0, 8 GB each)",
         rollouts=burgers_rollouts,
         digest=burgers_digest,
+    ),
+    Entry(
+        "reanalysis",
+        load_reanalysis,
+        "monthly temperature 1948-2026, next month: Europe, shifted North America",
+        "image",
+        "1.2 MiB",
+        "free with acknowledgement",
+        "NCEP-NCAR Reanalysis 1 by the NOAA PSL, comes with kuq",
     ),
     Entry(
         "depth",

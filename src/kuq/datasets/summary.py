@@ -22,9 +22,14 @@ def parts(data: Dataset) -> dict[str, Split]:
     return named if data.shifted is None else {**named, "shifted": data.shifted}
 
 
+def evenly_spread(values: Any, most: int) -> Any:
+    """At most so many rows, from the first on in equal steps."""
+    return values[:: max(1, -(-len(values) // most))]
+
+
 def some_rows(values: Any, most: int) -> NDArray[np.float64]:
     """At most so many rows, evenly spread, in memory."""
-    return np.asarray(values[:: max(1, -(-len(values) // most))], np.float64)
+    return np.asarray(evenly_spread(values, most), np.float64)
 
 
 def title(data: Dataset) -> str:
