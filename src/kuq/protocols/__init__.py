@@ -2,7 +2,12 @@
 
 from kuq.protocols.acquisition import PowerSampling, largest
 from kuq.protocols.active import ActiveLearningStep, active_learning
-from kuq.protocols.comparison import RetentionComparison, compare_retention
+from kuq.protocols.comparison import (
+    DetectionComparison,
+    RetentionComparison,
+    compare_detection,
+    compare_retention,
+)
 from kuq.protocols.corruption import Robustness, robustness
 from kuq.protocols.detection import OodDetection, ood_detection
 from kuq.protocols.influence import Influence, influence_curves
@@ -14,6 +19,7 @@ __all__ = [
     "ActiveLearningState",
     "ActiveLearningStep",
     "AverageRanks",
+    "DetectionComparison",
     "Influence",
     "OodDetection",
     "PowerSampling",
@@ -22,6 +28,7 @@ __all__ = [
     "SelectivePrediction",
     "active_learning",
     "average_ranks",
+    "compare_detection",
     "compare_retention",
     "influence_curves",
     "largest",

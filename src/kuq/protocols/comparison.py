@@ -1,14 +1,17 @@
-"""Which of several uncertainties ranks errors best, and whether that may be chance."""
+"""Which of several uncertainties ranks errors or detects best, and whether that may be chance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
+from kuq._numbers import whole_number
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
+from kuq.protocols.detection import auroc, sides
+from kuq.protocols.resampling import Places, Units
 from kuq.protocols.retention import SelectivePrediction, selective_prediction
 from kuq.protocols.vectors import Vector, fraction, one_per_case
 
@@ -36,19 +39,40 @@ class RetentionComparison:
         return name != self.best and self.behind[name][0] > 0
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class DetectionComparison:
+    """AUROCs of several uncertainties for the same cases inside and outside, with intervals.
+
+    ``behind`` are intervals of what the ``best`` has more than each, paired as those of
+    ``RetentionComparison``.
+    """
+
+    auroc: Mapping[str, float]
+    intervals: Mapping[str, Interval]
+    behind: Mapping[str, Interval]
+    best: str
+    confidence: float
+
+    def is_behind(self, name: str) -> bool:
+        """Whether the best is better than this one beyond chance."""
+        return name != self.best and self.behind[name][0] > 0
+
+
 def compare_retention(
     uncertainties: Mapping[str, Any],
     error: Any,
     retention: tuple[float, float] = (0.5, 1.0),
     *,
+    groups: Any = None,
     resamples: int = 400,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> RetentionComparison:
     """Rank the same errors by several uncertainties, with paired bootstrap intervals.
 
-    ``uncertainties`` has one number per case under each name. Cases count as independent; for
-    neighbours in space or time the intervals are too narrow.
+    ``uncertainties`` has one number per case under each name. Cases count as independent; where
+    neighbours in space or time are not, ``groups`` (a label per case) are drawn as a whole.
 
     >>> import kuq, numpy as np
     >>> rng = np.random.default_rng(0)
@@ -65,22 +89,21 @@ def compare_retention(
         name: one_per_case(u, f"the uncertainty {name!r}", infinite=True)
         for name, u in uncertainties.items()
     }
-    if not every:
-        raise ParameterError("at least one uncertainty is needed")
+    _check(every, resamples)
     for name, u in every.items():
         if u.shape != e.shape:
             raise ShapeError(
                 f"the uncertainty {name!r} needs one number for each of {e.size} errors, got "
                 f"{u.size}"
             )
-    if resamples < 20:
-        raise ParameterError(f"at least 20 resamples are needed for an interval, got {resamples}")
+    units = Units.of(groups, e.size, "groups")
+    units.check_several("groups", resamples)
     curves = {name: selective_prediction(u, e, retention) for name, u in every.items()}
     ratios = {name: curve.prr for name, curve in curves.items()}
     if all(np.isnan(ratio) for ratio in ratios.values()):
         raise InsufficientDataError("all errors are equal, so that no order is better than another")
     best = min(ratios, key=lambda name: ratios[name])
-    drawn = _resampled(every, e, retention, resamples, np.random.default_rng(seed))
+    drawn = _resampled(every, e, retention, _draws(units, resamples, seed), resamples)
     tails = ((1 - share) / 2, (1 + share) / 2)
     return RetentionComparison(
         curves,
@@ -91,17 +114,88 @@ def compare_retention(
     )
 
 
+def compare_detection(
+    uncertainties: Mapping[str, tuple[Any, Any]],
+    *,
+    groups: tuple[Any, Any] | None = None,
+    resamples: int = 400,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> DetectionComparison:
+    """Tell the same cases outside from those inside by several uncertainties, with intervals.
+
+    ``uncertainties`` has under each name those inside and those outside, a number per case.
+    ``groups`` are labels of both, as in ``ood_detection``. All cases count; AUROCs do not depend
+    on the ratio of sizes.
+
+    >>> import kuq, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> inside, outside = rng.gamma(2.0, size=200), rng.gamma(4.0, size=200)
+    >>> noise = rng.gamma(4.0, size=(2, 200))
+    >>> names = {"sees": (inside, outside), "half": (inside + noise[0], outside + noise[1])}
+    >>> found = kuq.protocols.compare_detection(names)
+    >>> found.best, found.is_behind("half")
+    ('sees', True)
+    """
+    share = fraction(confidence, "confidence")
+    every = {
+        name: tuple(
+            one_per_case(u, f"the uncertainty {name!r} {side}", infinite=True)
+            for u, side in zip(both, ("inside", "outside"), strict=True)
+        )
+        for name, both in uncertainties.items()
+    }
+    _check(every, resamples)
+    low, high = next(iter(every.values()))
+    for name, (inside, outside) in every.items():
+        if (inside.size, outside.size) != (low.size, high.size):
+            raise ShapeError(
+                f"the uncertainty {name!r} needs {low.size} cases inside and {high.size} outside, "
+                f"as the others, got {inside.size} and {outside.size}"
+            )
+    inner, outer = sides(low, high, groups)
+    for side, units in (("inside", inner), ("outside", outer)):
+        units.check_several(side, resamples)
+    values = {name: auroc(*both) for name, both in every.items()}
+    best = max(values, key=lambda name: values[name])
+    drawn = {name: np.empty(resamples) for name in every}
+    draws = zip(_draws(inner, resamples, seed, 0), _draws(outer, resamples, seed, 1), strict=True)
+    for place, (here, there) in enumerate(draws):
+        for name, (inside, outside) in every.items():
+            drawn[name][place] = auroc(inside[here], outside[there])
+    tails = ((1 - share) / 2, (1 + share) / 2)
+    return DetectionComparison(
+        values,
+        {name: _interval(found, tails) for name, found in drawn.items()},
+        {name: _interval(drawn[best] - found, tails) for name, found in drawn.items()},
+        best,
+        share,
+    )
+
+
+def _check(uncertainties: Mapping[str, Any], resamples: int) -> None:
+    if not uncertainties:
+        raise ParameterError("at least one uncertainty is needed")
+    if whole_number(resamples, "resamples", 0) < 20:
+        raise ParameterError(f"at least 20 resamples are needed for an interval, got {resamples}")
+
+
+def _draws(units: Units, resamples: int, *seed: int) -> Iterator[Places]:
+    """Resamples of cases, the same ones for all uncertainties."""
+    rng = np.random.default_rng(seed[0] if len(seed) == 1 else seed)
+    return (units.drawn(rng) for _ in range(resamples))
+
+
 def _resampled(
     uncertainties: Mapping[str, Vector],
     error: Vector,
     retention: tuple[float, float],
+    draws: Iterator[Places],
     resamples: int,
-    rng: np.random.Generator,
 ) -> dict[str, Vector]:
-    """The ratios of resamples of cases, the same ones for all."""
+    """The ratios of resamples of cases."""
     ratios = {name: np.empty(resamples) for name in uncertainties}
-    for place in range(resamples):
-        cases = rng.integers(error.size, size=error.size)
+    for place, cases in enumerate(draws):
         for name, u in uncertainties.items():
             ratios[name][place] = selective_prediction(u[cases], error[cases], retention).prr
     return ratios

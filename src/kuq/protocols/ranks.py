@@ -13,7 +13,7 @@ from scipy import optimize, special, stats
 
 from kuq._numbers import whole_number
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
-from kuq.protocols.vectors import Table, Vector, as_numpy, fraction
+from kuq.protocols.vectors import Table, Vector, as_numpy, fraction, group_numbers
 
 
 @final
@@ -77,8 +77,8 @@ def average_ranks(
         if not (0 <= method < methods and 0 <= other < methods):
             raise ParameterError(f"stand_ins name columns 0 … {methods - 1}, got {method}: {other}")
         ranks[:, method] = np.where(np.isnan(table[:, method]), ranks[:, other], ranks[:, method])
-    group = _labels(groups, "groups", cases) if groups is not None else np.zeros(cases, np.intp)
-    block = _labels(datasets, "datasets", cases) if datasets is not None else np.arange(cases)
+    group = group_numbers(groups, "groups", cases) if groups is not None else np.zeros(cases, np.intp)
+    block = group_numbers(datasets, "datasets", cases) if datasets is not None else np.arange(cases)
     whole = ~np.isnan(table).any(axis=1)
     resampled = _resampled(ranks, group, block, resamples, rng)
     friedman, critical, nemenyi = _rank_tests(table[whole], higher_is_better, confidence)
@@ -104,13 +104,6 @@ def _checked(values: Any) -> Table:
     if np.isnan(table).all():
         raise InsufficientDataError("values has no case with a number; nothing can be ranked")
     return table
-
-
-def _labels(labels: Sequence[Any], name: str, cases: int) -> NDArray[np.intp]:
-    if len(labels) != cases:
-        raise ShapeError(f"{name} needs one label per case, got {len(labels)} for {cases} cases")
-    _, codes = np.unique(np.asarray([str(label) for label in labels]), return_inverse=True)
-    return np.asarray(codes, dtype=np.intp)
 
 
 def _average(ranks: Table, weights: Table, group: NDArray[np.intp]) -> Table:

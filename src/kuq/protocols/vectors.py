@@ -52,6 +52,19 @@ def one_per_case(value: Any, name: str, *, infinite: bool = False) -> Vector:
     return vector
 
 
+def group_numbers(labels: Any, name: str, cases: int) -> NDArray[np.intp]:
+    """Groups 0, 1, … of cases by a label each: numbers, words or other things with a text."""
+    array = np.asarray(labels)
+    if array.dtype == object:
+        array = np.asarray([str(label) for label in array.reshape(-1)]).reshape(array.shape)
+    if array.shape != (cases,):
+        raise ShapeError(
+            f"{name} needs one label per case, got {array.size if array.ndim < 2 else array.shape} "
+            f"for {cases} cases"
+        )
+    return np.asarray(np.unique(array, return_inverse=True)[1], dtype=np.intp)
+
+
 def fraction(value: float, name: str) -> float:
     """A number strictly between zero and one, such as a confidence."""
     if not 0 < value < 1:
