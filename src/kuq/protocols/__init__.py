@@ -12,6 +12,8 @@ from kuq.protocols.corruption import Robustness, robustness
 from kuq.protocols.detection import OodDetection, ood_detection
 from kuq.protocols.influence import Influence, influence_curves
 from kuq.protocols.learning_state import ActiveLearningState
+from kuq.protocols.paired import PairedDifference, paired_difference
+from kuq.protocols.power import runs_needed, smallest_detectable_effect
 from kuq.protocols.ranks import AverageRanks, average_ranks
 from kuq.protocols.retention import SelectivePrediction, selective_prediction
 
@@ -22,6 +24,7 @@ __all__ = [
     "DetectionComparison",
     "Influence",
     "OodDetection",
+    "PairedDifference",
     "PowerSampling",
     "RetentionComparison",
     "Robustness",
@@ -33,8 +36,11 @@ __all__ = [
     "influence_curves",
     "largest",
     "ood_detection",
+    "paired_difference",
     "robustness",
+    "runs_needed",
     "selective_prediction",
+    "smallest_detectable_effect",
 ]
 
 

@@ -21,8 +21,8 @@ from kuq.protocols.vectors import Table, Vector, as_numpy, fraction, group_numbe
 class AverageRanks:
     """Mean ranks per method (1 is best), and how far they can be trusted.
 
-    ``ranks`` (cases, methods) has tied values at their average rank and NaN where a method does
-    not apply; ``interval`` (methods, 2) is a bootstrap percentile interval over cases, of the
+    ``ranks`` (cases, methods) has tied values at shared ranks and NaN where a method does not
+    apply; ``interval`` (methods, 2) is a bootstrap percentile interval over cases, of the
     averages ``resampled`` (resamples, methods), which tell how often any order occurs.
     ``friedman_p`` tests that all methods rank alike, on the ``complete`` cases where all of them
     apply; two methods whose average ranks there differ by more than ``critical_difference`` do so
@@ -46,6 +46,7 @@ def average_ranks(
     values: Any,
     higher_is_better: bool = False,
     *,
+    tie: float = 0.0,
     groups: Sequence[Any] | None = None,
     datasets: Sequence[Any] | None = None,
     stand_ins: Mapping[int, int] | None = None,
@@ -56,7 +57,9 @@ def average_ranks(
     """Rank methods within every case and average over cases; ties share their average rank.
 
     ``values`` (cases, methods) has NaN where a method does not apply; a case ranks the methods
-    that it has. With ``groups`` (a label per case) the average is over groups of the averages
+    that it has. Values that differ by less than ``tie`` are tied: a method's rank is one more than
+    the number of better ones, and ties count half; in tests, too, such differences are none.
+    With ``groups`` (a label per case) the average is over groups of the averages
     within them. ``datasets`` (a label per case) are drawn as a whole by the bootstrap.
     ``stand_ins={3: 2}`` gives method 3, where it has no value, the rank of method 2 (the energy
     score of scalars is the CRPS).
@@ -64,15 +67,17 @@ def average_ranks(
     >>> import kuq
     >>> kuq.protocols.average_ranks([[0.1, 0.2, 0.2], [0.3, 0.1, 0.2]]).average.tolist()
     [2.0, 1.75, 2.25]
+    >>> kuq.protocols.average_ranks([[0.501, 0.5, 0.7]], tie=0.01).average.tolist()
+    [1.5, 1.5, 3.0]
     """
     table = _checked(values)
+    if not 0 <= tie < math.inf:
+        raise ParameterError(f"tie must be finite and not negative, got {tie!r}")
     whole_number(resamples, "resamples", 0)
     fraction(confidence, "confidence")
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
     cases, methods = table.shape
-    ranks = stats.rankdata(
-        -table if higher_is_better else table, method="average", axis=1, nan_policy="omit"
-    )
+    ranks = _ranks(-table if higher_is_better else table, tie)
     for method, other in (stand_ins or {}).items():
         if not (0 <= method < methods and 0 <= other < methods):
             raise ParameterError(f"stand_ins name columns 0 … {methods - 1}, got {method}: {other}")
@@ -81,7 +86,9 @@ def average_ranks(
     block = group_numbers(datasets, "datasets", cases) if datasets is not None else np.arange(cases)
     whole = ~np.isnan(table).any(axis=1)
     resampled = _resampled(ranks, group, block, resamples, rng)
-    friedman, critical, nemenyi = _rank_tests(table[whole], higher_is_better, confidence)
+    friedman, critical, nemenyi = _rank_tests(
+        _ranks(-table[whole] if higher_is_better else table[whole], tie), confidence
+    )
     return AverageRanks(
         ranks=ranks,
         average=_average(ranks, np.ones((1, cases)), group)[0],
@@ -91,7 +98,7 @@ def average_ranks(
         friedman_p=friedman,
         critical_difference=critical,
         nemenyi_p=nemenyi,
-        wilcoxon_p=_wilcoxon(table),
+        wilcoxon_p=_wilcoxon(table, tie),
     )
 
 
@@ -143,23 +150,41 @@ def _interval(resampled: Table, confidence: float) -> Table:
     return ends
 
 
-def _rank_tests(
-    table: Table, higher_is_better: bool, confidence: float
-) -> tuple[float, float, Table]:
+def _ranks(table: Table, tie: float) -> Table:
+    """Ranks within every case, the smallest value first; NaN keeps out of them."""
+    # The guard keeps 0.57 − 0.56 = 0.0099999999999999 from being less than 0.01.
+    limit = tie * (1 - 1e-9)
+    one, other = table[:, :, None], table[:, None, :]
+    with np.errstate(invalid="ignore"):  # inf − inf, which equality below tells
+        apart = one - other
+    tied = (one == other) | (np.abs(apart) < limit)
+    better = (other < one) & ~tied
+    ranks = 0.5 + better.sum(axis=2) + 0.5 * tied.sum(axis=2)
+    return np.where(np.isnan(table), np.nan, ranks)
+
+
+def _rank_tests(ranks: Table, confidence: float) -> tuple[float, float, Table]:
     """Friedman's test, and Nemenyi's critical difference and p-values, on complete cases."""
-    cases, methods = table.shape
+    cases, methods = ranks.shape
     if cases < 2:
         return math.nan, math.nan, np.full((methods, methods), np.nan)
-    ranks = stats.rankdata(-table if higher_is_better else table, axis=1)
-    friedman = math.nan
-    if methods > 2:
-        all_tied = np.ptp(ranks) == 0
-        friedman = 1.0 if all_tied else float(stats.friedmanchisquare(*table.T).pvalue)
+    friedman = _friedman(ranks) if methods > 2 else math.nan
     error = math.sqrt(methods * (methods + 1) / (6 * cases))
     average = ranks.mean(axis=0)
     gaps = np.abs(average[:, None] - average) / error * math.sqrt(2)
     critical = optimize.brentq(lambda q: confidence - 1 + float(_range_tail(q, methods)), 0, 50)
     return friedman, critical / math.sqrt(2) * error, _range_tail(gaps, methods)
+
+
+def _friedman(ranks: Table) -> float:
+    """The p-value for ranks of any kind that have one mean in every case, ties or none."""
+    cases, methods = ranks.shape
+    middle = (methods + 1) / 2
+    within = float(((ranks - middle) ** 2).sum())
+    if within == 0:  # all are tied
+        return 1.0
+    between = float(((ranks.mean(axis=0) - middle) ** 2).sum()) * cases**2
+    return float(stats.chi2.sf((methods - 1) * between / within, methods - 1))
 
 
 def _range_tail(q: Any, methods: int) -> Table:
@@ -172,7 +197,7 @@ def _range_tail(q: Any, methods: int) -> Table:
     return np.asarray(np.clip(1.0 - below, 0.0, 1.0))
 
 
-def _wilcoxon(table: Table) -> Table:
+def _wilcoxon(table: Table, tie: float) -> Table:
     """Paired signed-rank tests of all pairs of methods, Holm-corrected over the testable ones."""
     methods = table.shape[1]
     raw: dict[tuple[int, int], float] = {}
@@ -181,6 +206,7 @@ def _wilcoxon(table: Table) -> Table:
             with np.errstate(invalid="ignore"):  # inf − inf tells nothing, like a missing value
                 gap = table[:, i] - table[:, j]
             gap = gap[~np.isnan(gap)]
+            gap[np.abs(gap) < tie * (1 - 1e-9)] = 0.0
             if gap.size < 2:
                 continue
             raw[i, j] = _signed_rank_p(gap)
