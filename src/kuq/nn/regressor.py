@@ -32,6 +32,7 @@ from kuq.nn.tables import (
     checked_member_targets,
     checked_pair,
     checked_rows,
+    checked_scaling,
 )
 from kuq.nn.trainer import rows_at_once
 from kuq.nn.training import fit
@@ -138,13 +139,16 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         validation: tuple[Any, Any] | None = None,
         *,
         member_targets: Any = None,
+        scaling: tuple[Any, Any] | None = None,
     ) -> Self:
         """Train all members on rows of inputs and targets.
 
         ``validation=(X_val, y_val)`` replaces the rows that are otherwise set aside at random.
         ``member_targets`` (members, n, …) are targets of each member's own, for experiments in
-        which some see corrupted data; scaling and validation still follow y. Ctrl-C ends training
-        early with a warning and keeps what is learned (``history_.interrupted``).
+        which some see corrupted data; scaling and validation still follow y. ``scaling=(X, y)``
+        are rows by which to scale instead of those to train on, such as the whole pool of active
+        learning, whose chosen rows are not like it. Ctrl-C ends training early with a warning and
+        keeps what is learned (``history_.interrupted``).
         """
         X, y = checked_rows(self, X, y)
         self._check_settings()
@@ -156,8 +160,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             own = None if own is None else own[:, train]
         else:
             X_val, y_val = checked_pair(self, *validation, y.shape[1:])
-        self.x_scaling_ = Scaling.of_inputs(X)
-        self.y_scaling_ = Scaling.of_targets(y, on_grid=X.ndim > 2)
+        like_x, like_y = (X, y) if scaling is None else checked_scaling(self, scaling, X, y)
+        self.x_scaling_ = Scaling.of_inputs(like_x)
+        self.y_scaling_ = Scaling.of_targets(like_y, on_grid=X.ndim > 2)
         network = self._network(X.shape[1:], y.shape[1:]).to(self._device())
         target = self.y_scaling_.apply
         self.history_ = fit(

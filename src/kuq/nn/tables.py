@@ -86,6 +86,24 @@ def checked_pair(model: Any, X: Any, y: Any, event: tuple[int, ...]) -> tuple[np
     return X, y
 
 
+def checked_scaling(
+    model: Any, scaling: Any, X: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that fix the scale: of inputs as X, of targets as y, not necessarily as many."""
+    if not isinstance(scaling, (tuple, list)) or len(scaling) != 2:
+        raise ParameterError(
+            "scaling must be a pair (inputs, targets) of rows that fix the scale, got "
+            f"{type(scaling).__name__}"
+        )
+    inputs, targets = checked_inputs(model, scaling[0], reset=False), _array(scaling[1], "scaling")
+    if inputs.shape[1:] != X.shape[1:] or targets.shape[1:] != y.shape[1:] or not len(targets):
+        raise ShapeError(
+            f"scaling needs rows of inputs of shape {X.shape[1:]} and of targets of shape "
+            f"{y.shape[1:]}, got {inputs.shape} and {targets.shape}"
+        )
+    return inputs, targets
+
+
 def check_row_shape(X: np.ndarray, expected: tuple[int, ...]) -> None:
     if X.shape[1:] != expected:
         raise ShapeError(f"X must have shape (n, *{expected}) as in training, got {X.shape}")

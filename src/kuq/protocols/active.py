@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -25,7 +27,8 @@ class Learner(Protocol):
     def predict_distribution(self, x: Any) -> Any: ...
 
 
-Fit: TypeAlias = Callable[[Any, Any], Learner]
+#: (x, y) to a learner; a parameter called ``scaling`` gets rows (x, y) that fix the scale.
+Fit: TypeAlias = Callable[..., Learner]
 #: A learner and inputs to one number per input: label where it is large.
 Acquisition: TypeAlias = Callable[[Learner, Any], Any]
 
@@ -72,6 +75,7 @@ def active_learning(
     component: str = "epistemic",
     select: Selection = largest,
     candidates: int | None = None,
+    scaling: Literal["initial", "pool"] | None = "initial",
     error: Callable[[Vector, Vector], float] = mean_squared_error,
     state: ActiveLearningState | None = None,
 ) -> Iterator[ActiveLearningStep]:
@@ -84,6 +88,12 @@ def active_learning(
     acquisitions, hence up to ``rounds + 1`` steps. ``candidates`` scores a random part of the
     pool only. ``step.state.save(file)`` and ``state=ActiveLearningState.load(file)`` continue a
     run with the same numbers.
+
+    Rows that are chosen for their uncertainty are not like the pool, and a learner that scales
+    targets by them starts from their mean. If ``fit`` has a parameter ``scaling``, as that of
+    ``kuq.nn.Regressor`` has, it gets the same rows (x, y) to scale by in all rounds: all inputs
+    with the targets of the first set ("initial"), or all of the pool ("pool": benchmarks only,
+    since nobody knows these targets). None leaves scaling to ``fit``.
     """
     size = len(pool_x)
     if len(pool_y) != size or len(test_x) != len(test_y):
@@ -97,6 +107,8 @@ def active_learning(
     whole_number(rounds, "rounds", 0)
     if candidates is not None:
         whole_number(candidates, "candidates", step)
+    if scaling not in ("initial", "pool", None):
+        raise ParameterError(f'scaling must be "initial", "pool" or None, got {scaling!r}')
     settings: dict[str, int | str] = {
         "pool": size,
         "initial": first,
@@ -107,6 +119,9 @@ def active_learning(
         "select": _name(select),
         "candidates": candidates or 0,
     }
+    fixed = scaling if _takes_scaling(fit) else None
+    if fixed is not None:
+        settings["scaling"] = fixed
     if state is None:
         start = np.random.default_rng([seed, 0]).choice(size, first, replace=False)
         state = ActiveLearningState(settings, tuple(start.tolist()))
@@ -115,6 +130,9 @@ def active_learning(
             f"the state comes from other settings: {_differences(state.settings, settings)}; "
             "continue with the same pool and settings"
         )
+    if fixed is not None:
+        known = pool_y[np.asarray(state.labelled[:first])] if fixed == "initial" else pool_y
+        fit = partial(fit, scaling=(pool_x, known))
     return _rounds(
         fit, pool_x, pool_y, test_x, test_y, score, rounds, component, select, error, state
     )
@@ -172,6 +190,13 @@ def _rounds(
             learner=learner,
             state=state,
         )
+
+
+def _takes_scaling(fit: Fit) -> bool:
+    try:
+        return "scaling" in inspect.signature(fit).parameters
+    except (TypeError, ValueError):  # some functions of compiled libraries have none
+        return False
 
 
 def _count(amount: float | int, size: int, name: str) -> int:
