@@ -1,0 +1,141 @@
+"""Small networks on the reanalysis: skill on held-out years, and what detection of the twin sees.
+
+``python -m docs.reanalysis`` prints the table of docs/howto/data-sets.md in about four minutes of one
+core, and ``--update`` writes it there. Numbers of other machines differ in the last digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import kuq
+
+PAGE = Path(__file__).parent / "howto" / "data-sets.md"
+BEGIN, END = "<!-- reanalysis: begin -->\n", "<!-- reanalysis: end -->\n"
+REPRESENTATIONS = ("normal", "sampler")
+
+
+def network(inputs, width):
+    """Three convolutions that see where they are, a function that makes one for each member."""
+    import torch
+    from torch import nn
+    from torch.nn.functional import gelu
+
+    class Convolutions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Conv2d(inputs + 2, width, 5, padding=2)
+            self.more = nn.ModuleList(nn.Conv2d(width, width, 5, padding=2) for _ in range(2))
+
+        def forward(self, x):
+            rows, _, height, columns = x.shape
+            south = torch.linspace(-1, 1, height)[:, None].expand(rows, 1, height, columns)
+            east = torch.linspace(-1, 1, columns).expand(rows, 1, height, columns)
+            x = gelu(self.first(torch.cat([x, south, east], 1)))
+            for layer in self.more:
+                x = x + gelu(layer(x))
+            return x
+
+    return Convolutions
+
+
+def fitted(data, representation, seed, members=3, width=16, epochs=40):
+    """An ensemble trained on the years of training, stopped on those of validation."""
+    model = kuq.nn.Regressor(
+        representation,
+        n_members=members,
+        backbone=network(data.train.x.shape[1] + (representation == "sampler"), width),
+        learning_rate=3e-3,
+        max_epochs=epochs,
+        patience=8,
+        n_samples=10,
+        n_train_samples=3,
+        seed=seed,
+    )
+    validation = (data.validation.x, data.validation.y)
+    return model.fit(data.train.x, data.train.y, validation=validation)
+
+
+def scores(data):
+    """The scores whose epistemic uncertainty detects, by name."""
+    distance = kuq.median_bandwidth(data.train.y, event_ndim=2)
+    return {
+        "squared error": kuq.SquaredError(),
+        "CRPS": kuq.CRPS(),
+        "energy score": kuq.Energy(),
+        "Gaussian kernel": kuq.Gaussian(distance),
+    }
+
+
+def epistemic(model, split, score):
+    """One number per month; scores per cell are averaged over the map."""
+    values = np.asarray(model.predict_uncertainty(split.x, score).epistemic)
+    return values.reshape(len(values), -1).mean(axis=1)
+
+
+def error(forecast, split):
+    """The mean squared error over months and cells, in K²."""
+    return float(((forecast - split.y) ** 2).mean())
+
+
+def measured(representation, seed, **size):
+    """The error of an ensemble on held-out years, and AUROCs by score under both climatologies."""
+    own, shared = (kuq.datasets.load("reanalysis", climatology=c) for c in ("own", "shared"))
+    model = fitted(own, representation, seed, **size)
+    found = {}
+    for name, score in scores(own).items():
+        inside = epistemic(model, own.test, score)
+        found[name] = tuple(
+            kuq.protocols.ood_detection(
+                inside, epistemic(model, twin.shifted, score), resamples=0
+            ).auroc
+            for twin in (own, shared)
+        )
+    return error(model.predict(own.test.x), own.test), found
+
+
+def table(seeds, **size):
+    """Errors of references and networks, and AUROCs as mean over seeds (lowest to highest)."""
+    data = kuq.datasets.load("reanalysis")
+    lines = ["| forecast | squared error, K² |", "|---|---:|"]
+    for name, forecast in kuq.datasets.reference_forecasts(data.train, data.test.x).items():
+        lines.append(f"| {name} | {error(forecast, data.test):.2f} |")
+    runs = {r: [measured(r, seed, **size) for seed in range(seeds)] for r in REPRESENTATIONS}
+    for name, found in runs.items():
+        lines.append(f"| {name} networks | {_spread([e for e, _ in found], 2)} |")
+    lines += ["", "| epistemic uncertainty | own climatology | shared climatology |"]
+    lines.append("|---|---:|---:|")
+    for name, found in runs.items():
+        for score in found[0][1]:
+            own, shared = (_spread([a[score][k] for _, a in found], 3) for k in (0, 1))
+            lines.append(f"| {name} networks, {score} | {own} | {shared} |")
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values, digits):
+    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+    return f"{np.mean(values):.{digits}f} ({low} to {high})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    begin = time.process_time()
+    found = table(options.seeds)
+    print(found)
+    print(f"{time.process_time() - begin:.0f} s of CPU")
+    if options.update:
+        head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(
+            f"{head}{BEGIN}\n{found}\n{END}{rest.split(END)[1]}", encoding="utf-8", newline="\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
