@@ -7,6 +7,7 @@ core, and ``--update`` writes it there. Numbers of other machines differ in the 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def network(inputs, width):
     return Convolutions
 
 
-def fitted(data, representation, seed, members=3, width=16, epochs=40):
+def fitted(data, representation, seed, members=3, width=16, epochs=20):
     """An ensemble trained on the years of training, stopped on those of validation."""
     model = kuq.nn.Regressor(
         representation,
@@ -95,7 +96,9 @@ def measured(representation, seed, **size):
             ).auroc
             for twin in (own, shared)
         )
-    return error(model.predict(own.test.x), own.test), found
+    result = error(model.predict(own.test.x), own.test), found
+    print(representation, seed, result, file=sys.stderr, flush=True)
+    return result
 
 
 def table(seeds, **size):
@@ -104,7 +107,10 @@ def table(seeds, **size):
     lines = ["| forecast | squared error, K² |", "|---|---:|"]
     for name, forecast in kuq.datasets.reference_forecasts(data.train, data.test.x).items():
         lines.append(f"| {name} | {error(forecast, data.test):.2f} |")
-    runs = {r: [measured(r, seed, **size) for seed in range(seeds)] for r in REPRESENTATIONS}
+    runs = {name: [] for name in REPRESENTATIONS}
+    for seed in range(seeds):
+        for name, found in runs.items():
+            found.append(measured(name, seed, **size))
     for name, found in runs.items():
         lines.append(f"| {name} networks | {_spread([e for e, _ in found], 2)} |")
     lines += ["", "| epistemic uncertainty | own climatology | shared climatology |"]
