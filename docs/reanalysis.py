@@ -1,7 +1,7 @@
 """Small networks on the reanalysis: skill on held-out years, and what detection of the twin sees.
 
-``python -m docs.reanalysis`` prints the table of docs/howto/data-sets.md in about four minutes of one
-core, and ``--update`` writes it there. Numbers of other machines differ in the last digits.
+``python -m docs.reanalysis`` prints the tables of docs/howto/data-sets.md in about four minutes of
+one core, and ``--update`` writes them there. Numbers of other machines differ in the last digits.
 """
 
 from __future__ import annotations

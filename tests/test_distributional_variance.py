@@ -2,9 +2,9 @@
 
 *A Bias-Variance-Covariance Decomposition of Kernel Scores for Generative Models*, ICML 2024
 (github.com/MLO-lab/BVCD_generative_models, ``dist_var``): for a random law P and a kernel k,
-Var_k(P) = E⟨P, P⟩ − ⟨E P, E P⟩ with ⟨P, Q⟩ = E k(X, Y). Here it is written from that definition, with
-inner products that are unbiased: of a member with itself over pairs of different draws, and of two
-members over all pairs.
+Var_k(P) = E⟨P, P⟩ − ⟨E P, E P⟩ with ⟨P, Q⟩ = E k(X, Y). Here it is written from that definition,
+with inner products that are unbiased: of a member with itself over pairs of different draws, and of
+two members over all pairs.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What rows of the equations' data are: their trajectory, their frame, and whose seed began them."""
+"""What rows of the equations' data are: their trajectory, their frame, and their seed."""
 
 import pickle
 

@@ -26,9 +26,9 @@ def test_intervals_by_groups_hold_and_by_cases_do_not():
         for which, groups in enumerate((None, (a, b))):
             o = ood_detection(low, high, groups=groups, resamples=100)
             hits[which] += o.auroc_interval[0] <= TRUTH <= o.auroc_interval[1]
-    # 95 % of 60 are 57 ± 1.7; a bootstrap of 40 groups keeps a little less. By cases: two thirds.
+    # 95 % of 60 are 57 ± 1.7; by cases it is little more than half.
     assert hits[0] < 47
-    assert 51 <= hits[1]
+    assert hits[1] >= 51
 
 
 def test_groups_of_one_case_are_cases():
@@ -85,7 +85,10 @@ def test_the_side_with_more_groups_is_subsampled_by_groups():
     assert o.groups == (10, 10)
     assert o.cases == (40, 70)
     assert o == ood_detection(low, high, groups=(a, b), seed=1, resamples=50)
-    assert ood_detection(low, high, groups=(a, b), equal_sizes=False, resamples=0).cases == (200, 70)
+    assert ood_detection(low, high, groups=(a, b), equal_sizes=False, resamples=0).cases == (
+        200,
+        70,
+    )
 
 
 def test_draws_are_of_whole_groups():

@@ -57,7 +57,7 @@ class Split:
             )
 
     def take(self, chosen: ArrayLike) -> Split:
-        """The rows of these numbers, or those where a mask is true, with all that belongs to them."""
+        """The rows of these numbers, or where a mask is true, with all that belongs to them."""
         places = np.arange(len(self))[np.asarray(chosen)]
         rows = {name: entries[places] for name, entries in self.rows.items()}
         return replace(self, x=self.x[places], y=self.y[places], rows=rows)

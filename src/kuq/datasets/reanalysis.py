@@ -2,9 +2,9 @@
 
 Europe is the region of training, North America its shifted twin, both in the boxes of the paper.
 Fields are anomalies: what is left of a month when the mean of its calendar month over the training
-years is removed, cell by cell. With a climatology of its own, the twin shows its weather alone; with
-that of Europe it also shows that it lies elsewhere. The training rows are the same in both cases, so
-one model answers whether a shift is seen by its geography or by its weather.
+years is removed, cell by cell. With a climatology of its own, the twin shows its weather alone;
+with that of Europe it also shows that it lies elsewhere. The training rows are the same in both
+cases, so one model answers whether a shift is seen by its geography or by its weather.
 """
 
 from __future__ import annotations

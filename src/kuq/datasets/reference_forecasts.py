@@ -57,7 +57,9 @@ def _regression(
 
     def predictors(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         flat = inputs.reshape(len(inputs), 2, -1) - centre
-        return np.column_stack([np.ones(len(inputs)), flat[:, 1] @ leading.T, flat[:, 0] @ leading.T])
+        return np.column_stack(
+            [np.ones(len(inputs)), flat[:, 1] @ leading.T, flat[:, 0] @ leading.T]
+        )
 
     weights = np.linalg.lstsq(predictors(past), fields, rcond=None)[0]
     return np.asarray((predictors(x) @ weights).reshape(len(x), *y.shape[1:]))

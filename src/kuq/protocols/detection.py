@@ -119,7 +119,9 @@ def auroc(inside: Vector, outside: Vector) -> float:
     """The chance that an outside case is more uncertain than an inside one; ties count half."""
     _, place = np.unique(np.concatenate([inside, outside]), return_inverse=True)
     levels = int(place.max()) + 1
-    return _measures(_counts(place[: inside.size], levels), _counts(place[inside.size :], levels))[0]
+    return _measures(_counts(place[: inside.size], levels), _counts(place[inside.size :], levels))[
+        0
+    ]
 
 
 def _means(units: Units, values: Vector) -> Vector:

@@ -74,7 +74,7 @@ def paired_difference(
     confidence: float = 0.95,
     power: float = 0.8,
 ) -> PairedDifference:
-    """Compare two methods run by run: mean difference, interval, and the smallest effect to be seen.
+    """Compare two methods run by run: difference, interval, and what could have been seen.
 
     ``first`` and ``second`` have one number per run, a seed or a split, in the same order. What
     runs share, such as a hard split, cancels. For ratios, such as errors over those of random

@@ -34,9 +34,7 @@ def smallest_detectable_effect(
     return float(deviation) * _effect(count, level, power)
 
 
-def runs_needed(
-    deviation: float, effect: float, *, level: float = 0.05, power: float = 0.8
-) -> int:
+def runs_needed(deviation: float, effect: float, *, level: float = 0.05, power: float = 0.8) -> int:
     """The fewest paired runs that show a difference ``effect`` with probability ``power``.
 
     The inverse of ``smallest_detectable_effect``, with the same ``deviation`` and ``level``.

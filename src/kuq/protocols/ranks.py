@@ -82,7 +82,9 @@ def average_ranks(
         if not (0 <= method < methods and 0 <= other < methods):
             raise ParameterError(f"stand_ins name columns 0 … {methods - 1}, got {method}: {other}")
         ranks[:, method] = np.where(np.isnan(table[:, method]), ranks[:, other], ranks[:, method])
-    group = group_numbers(groups, "groups", cases) if groups is not None else np.zeros(cases, np.intp)
+    group = (
+        group_numbers(groups, "groups", cases) if groups is not None else np.zeros(cases, np.intp)
+    )
     block = group_numbers(datasets, "datasets", cases) if datasets is not None else np.arange(cases)
     whole = ~np.isnan(table).any(axis=1)
     resampled = _resampled(ranks, group, block, resamples, rng)

@@ -52,13 +52,15 @@ class Units:
             return units
         lengths = np.diff(self.begin)[units]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return self.order[np.repeat(self.begin[units], lengths) + within]
+        return np.asarray(self.order[np.repeat(self.begin[units], lengths) + within])
 
     def means(self, values: Vector) -> Vector:
         """The mean over the cases of each unit."""
         if self.order is None or self.begin is None:
             return values
-        return np.asarray(np.add.reduceat(values[self.order], self.begin[:-1]) / np.diff(self.begin))
+        return np.asarray(
+            np.add.reduceat(values[self.order], self.begin[:-1]) / np.diff(self.begin)
+        )
 
     def check_several(self, name: str, resamples: int) -> None:
         """One group alone has no spread between groups."""
