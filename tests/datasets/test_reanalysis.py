@@ -290,3 +290,42 @@ def test_an_installed_package_has_the_data(tmp_path):
         env=environment,
     )
     assert done.stdout.split() == ["658", "58", "216", "216"]
+
+
+# --- the tables of the page ----------------------------------------------------------------------
+
+
+def test_networks_are_measured_as_the_page_says():
+    """The program behind the tables, at the smallest size; numbers are those of a long run."""
+    pytest.importorskip("torch")
+    from docs import reanalysis
+
+    squared, found = reanalysis.measured("sampler", 0, members=2, width=4, epochs=1)
+    assert 2.5 < squared < 10
+    assert list(found) == ["squared error", "CRPS", "energy score", "Gaussian kernel"]
+    assert all(0 <= value <= 1 for both in found.values() for value in both)
+
+
+def test_the_page_has_the_tables():
+    """Networks beat climatology and damped anomalies, and geography is seen better than weather."""
+    from docs import reanalysis
+
+    text = reanalysis.PAGE.read_text(encoding="utf-8")
+    shown = text.split(reanalysis.BEGIN)[1].split(reanalysis.END)[0]
+    rows = dict(
+        [cell.strip() for cell in line.strip("| ").split("|", 1)]
+        for line in shown.splitlines()
+        if line.startswith("| ")
+    )
+    data = load("reanalysis")
+    for name, forecast in reference_forecasts(data.train, data.test.x).items():
+        assert float(rows[name].strip("| ")) == pytest.approx(error(forecast, data.test), abs=0.006)
+    for name in reanalysis.REPRESENTATIONS:
+        assert float(rows[f"{name} networks"].split()[0]) < float(
+            rows["damped anomaly"].strip("| ")
+        )
+        own, shared = (
+            float(cell.split()[0]) for cell in rows[f"{name} networks, energy score"].split("|")
+        )
+        assert own < 0.75
+        assert shared > 0.95
