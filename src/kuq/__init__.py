@@ -3,7 +3,7 @@
 from collections.abc import Sequence as _Sequence
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
-from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from kuq._array import checks
@@ -34,6 +34,7 @@ from kuq.kernels.laplace import Laplace
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS, Marginal
 from kuq.kernels.matern import Matern
+from kuq.kernels.multi_scale import multi_scale
 from kuq.kernels.patches import patches
 from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadratic
 from kuq.kernels.squared_error import SquaredError
@@ -49,6 +50,9 @@ from kuq.uncertainty import (
     member_influence,
     score,
 )
+
+if _TYPE_CHECKING:
+    from kuq.protocols import select_score
 
 __version__ = "0.1.0"
 
@@ -145,18 +149,22 @@ __all__ = [
     "median_bandwidth",
     "member_divergences",
     "member_influence",
+    "multi_scale",
     "patches",
     "report",
     "score",
+    "select_score",
     "spectral",
     "tail",
     "variogram",
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
+def __getattr__(name: str) -> _Any:
     if name in _PARTS:
         return _import_module(f"kuq.{name}")
+    if name == "select_score":  # brings SciPy's statistics along, which take time to import
+        return _import_module("kuq.protocols").select_score
     raise AttributeError(f"module 'kuq' has no attribute {name!r}")
 
 

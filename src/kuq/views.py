@@ -49,6 +49,7 @@ from kuq.kernels.bandwidth import MOST_PAIRS
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score, Term
 from kuq.kernels.energy import Energy
 from kuq.kernels.marginal import reduce_event
+from kuq.kernels.parameters import median_factor
 from kuq.kernels.transforms import Clip, Select
 from kuq.scores.monte_carlo import drawn
 from kuq.scores.options import Options
@@ -362,15 +363,27 @@ AnyScore = TypeVar("AnyScore", bound=Score)
 def resolve_bandwidths(
     score: AnyScore, predictions: list[Prediction], options: Options
 ) -> AnyScore:
-    """Replace ``bandwidth="median"`` by the median distance between members' outcomes."""
+    """Replace "median" in bandwidths by the median distance between members' outcomes."""
     if not score.is_open:
         return score
+    known: list[tuple[tuple[Any, ...], Array | None, Any]] = []
+
+    def distance(base: Radial, stages: tuple[Any, ...]) -> Any:
+        """The same for all terms that see the same outcomes, such as the scales of one kernel."""
+        for others, weights, value in known:
+            if others == stages and weights is base.weights:
+                return value
+        value = _median_distance(predictions, Term(1.0, stages, base), options)
+        known.append((stages, base.weights, value))
+        return value
 
     def change(base: Kernel, stages: tuple[Any, ...]) -> Kernel:
         if not isinstance(base, Radial) or not isinstance(base.bandwidth, str):
             return base
-        term = Term(1.0, stages, base)
-        value = _median_distance(predictions, term, options)
+        factor = median_factor(base.bandwidth)
+        value = distance(base, stages)
+        if factor != 1:
+            value = factor * value
         return dataclasses.replace(base, bandwidth=value)  # type: ignore[type-var]
 
     assert isinstance(score, Kernel)

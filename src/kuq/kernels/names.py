@@ -6,23 +6,25 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kuq.errors import ParameterError
-from kuq.kernels.base import Score
+from kuq.kernels.base import Bounded, Score, Sum
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.laplace import Laplace
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import CRPS
 from kuq.kernels.matern import Matern
+from kuq.kernels.multi_scale import multi_scale
+from kuq.kernels.parameters import median_factor
 from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadratic
 from kuq.kernels.squared_error import SquaredError
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How a score is written: its parameters, the first of which may be "median"."""
+    """How a score is written: its parameters, the first of which may be a bandwidth."""
 
     make: Callable[..., Score]
     most: int = 0
@@ -37,7 +39,7 @@ _FORMS: dict[str, _Form] = {
     "squared": _Form(SquaredError, example="squared"),
     "variance": _Form(SquaredError, example="variance", estimator="bma"),
     "log": _Form(LogScore, example="log"),
-    "gaussian": _Form(Gaussian, 1, True, "gaussian:0.5 or gaussian:median"),
+    "gaussian": _Form(Gaussian, 1, True, "gaussian:0.5, gaussian:median or gaussian:multi"),
     "laplace": _Form(Laplace, 1, True, "laplace:0.5 or laplace:median"),
     "imq": _Form(InverseMultiquadric, 1, True, "imq:0.5 or imq:median"),
     "rational": _Form(RationalQuadratic, 2, True, "rational:0.5 or rational:median:1.5 (alpha)"),
@@ -71,7 +73,8 @@ def _parsed(text: str) -> Score:
 def parse_score(text: str) -> Score:
     """The score of a name such as "crps", "energy", "squared", "log", "gaussian:0.5".
 
-    Parameters follow after colons; a bandwidth is a number or "median".
+    Parameters follow after colons; a bandwidth is a number, "median", a multiple such as
+    "median*0.5", or "multi" for several around the median (``multi:0.5``: around a number).
 
     >>> from kuq.kernels.names import parse_score
     >>> parse_score("gaussian:0.5"), parse_score("laplace:median")
@@ -81,13 +84,17 @@ def parse_score(text: str) -> Score:
     form = _FORMS.get(name)
     if form is None:
         raise ParameterError(f"a score by name is one of {', '.join(NAMES)}; got {text!r}")
+    several = form.bandwidth and given[:1] == ["multi"]
+    if several:
+        given = given[1:] or ["median"]
     if len(given) > form.most or (form.bandwidth and not given):
         raise ParameterError(f"the score {name!r} is written {form.example}; got {text!r}")
     values = [
-        "median" if form.bandwidth and place == 0 and part == "median" else _number(part, text)
+        part if form.bandwidth and place == 0 and median_factor(part) else _number(part, text)
         for place, part in enumerate(given)
     ]
-    return form.make(*values)
+    score = form.make(*values)
+    return multi_scale(cast(Bounded, score)) if several else score
 
 
 def usual_estimator(score: Score | str) -> str:
@@ -125,6 +132,11 @@ def score_name(score: Score) -> str:
             return f"energy:{score.beta!r}"
         if isinstance(score, (Gaussian, Laplace)) and isinstance(score.bandwidth, (float, str)):
             return f"{type(score).__name__.lower()}:{score.bandwidth}"
+    if isinstance(score, Sum):
+        middle = score.parts[len(score.parts) // 2].score
+        if isinstance(middle, (Gaussian, Laplace)) and score == multi_scale(middle):
+            name, *width = score_name(middle).split(":")
+            return ":".join([name, "multi", *width]).removesuffix(":median")
     return repr(score)
 
 

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from kuq._array import adopt, is_array, is_traced, namespace, require
 from kuq._numbers import as_real_number, shown
 from kuq.errors import ParameterError
 
+_MEDIAN = re.compile(r"median(?:\*(\d+(?:\.\d*)?(?:e[+-]?\d+)?))?")
+
+
+def median_factor(bandwidth: str) -> float | None:
+    """The number by which a word such as "median" or "median*0.5" multiplies the median distance.
+
+    >>> from kuq.kernels.parameters import median_factor
+    >>> median_factor("median"), median_factor("median*0.5"), median_factor("mean")
+    (1.0, 0.5, None)
+    """
+    found = _MEDIAN.fullmatch(bandwidth)
+    if found is None:
+        return None
+    factor = float(found[1] or 1.0)
+    return factor if 0 < factor < math.inf else None
+
 
 def check_bandwidth(kernel: Any) -> None:
-    """A bandwidth is a positive number or array, or the word "median"."""
+    """A bandwidth is a positive number or array, or a word such as "median" or "median*0.5"."""
     bandwidth = kernel.bandwidth
     name = f"bandwidth of {type(kernel).__name__}"
     if isinstance(bandwidth, str):
-        if bandwidth != "median":
+        if median_factor(bandwidth) is None:
             raise ParameterError(
-                f'{name} must be a number, an array or "median", got {bandwidth!r}'
+                f'{name} must be a number, an array, "median" or a multiple such as "median*0.5", '
+                f"got {bandwidth!r}"
             )
         return
     if is_array(bandwidth):

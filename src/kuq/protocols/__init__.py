@@ -16,11 +16,13 @@ from kuq.protocols.paired import PairedDifference, paired_difference
 from kuq.protocols.power import runs_needed, smallest_detectable_effect
 from kuq.protocols.ranks import AverageRanks, average_ranks
 from kuq.protocols.retention import SelectivePrediction, selective_prediction
+from kuq.protocols.selection import CandidateResult, ScoreSelection, select_score
 
 __all__ = [
     "ActiveLearningState",
     "ActiveLearningStep",
     "AverageRanks",
+    "CandidateResult",
     "DetectionComparison",
     "Influence",
     "OodDetection",
@@ -28,6 +30,7 @@ __all__ = [
     "PowerSampling",
     "RetentionComparison",
     "Robustness",
+    "ScoreSelection",
     "SelectivePrediction",
     "active_learning",
     "average_ranks",
@@ -39,6 +42,7 @@ __all__ = [
     "paired_difference",
     "robustness",
     "runs_needed",
+    "select_score",
     "selective_prediction",
     "smallest_detectable_effect",
 ]

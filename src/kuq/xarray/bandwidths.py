@@ -32,7 +32,7 @@ def with_numbers(score: kuq.Score, operands: list[Operand], options: Options) ->
             "a bandwidth for every entry of the batch cannot follow named dimensions; give a "
             'number or "median"'
         )
-    if "median" not in [width for width in widths if isinstance(width, str)]:
+    if not score.is_open:
         return score
     predictions = [_some(operand) for operand in operands]
     return resolve_bandwidths(score, predictions, options)
