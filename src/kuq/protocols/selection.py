@@ -111,7 +111,8 @@ class ScoreSelection:
             low, high = row.gain_interval
             mark = "*" if row.name == self.name else " "
             gain = f"{row.gain:+.3f} [{low:+.3f}, {high:+.3f}]" if row.name != self.usual else ""
-            lines.append(f"{mark} {row.name:{width - 2}}{row.value:>24.3f}  {gain:>24}")
+            line = f"{mark} {row.name:{width - 2}}{row.value:>24.3f}  {gain:>24}"
+            lines.append(line.rstrip())
         lines.append(
             f"on new data expect {self.expected:.3f}, {self.expected_gain:+.3f} over {self.usual}"
         )
