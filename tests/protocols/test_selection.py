@@ -171,6 +171,7 @@ def test_the_table_is_shown():
         ({"candidates": []}, "at least one candidate"),
         ({"candidates": ["crps", "crps"]}, "twice"),
         ({"resamples": 10}, "at least 50"),
+        ({"tie": -0.1}, "tie must be"),
         ({"outside": 1.0}, "outside is for"),
     ],
 )

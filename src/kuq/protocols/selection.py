@@ -127,6 +127,7 @@ def select_score(
     candidates: Sequence[Score | str] | None = None,
     outside: Any = None,
     groups: Any = None,
+    tie: float = 0.01,
     resamples: int = 200,
     confidence: float = 0.95,
     seed: int = 0,
@@ -146,8 +147,9 @@ def select_score(
     ``candidates`` are scores or their names, the usual one first; None tries the CRPS (energy
     score for vectors), the squared error, Gaussian and Laplace kernels at bandwidths around the
     median distance and their multi-scale means. Another than the first is chosen only if its gain
-    is beyond noise: its interval lies above zero, with all candidates looked at together. Of those
-    within a standard error of the best the first in the list is taken. ``groups`` are labels of
+    is beyond noise (its interval lies above zero, with all candidates looked at together) and is
+    at least ``tie``, a difference of ratios and AUROCs, or a share of the mean squared error. Of
+    those within a standard error of the best the first in the list is taken. ``groups`` are labels of
     cases that belong together (for detection: a pair, inside and outside).
 
     >>> import kuq, numpy as np
@@ -160,6 +162,8 @@ def select_score(
     """
     share = fraction(confidence, "confidence")
     whole_number(seed, "seed", 0)
+    if not 0 <= tie < 1:
+        raise ParameterError(f"tie must be at least 0 and below 1, got {tie!r}")
     if whole_number(resamples, "resamples", 0) < 50:
         raise ParameterError(f"at least 50 resamples are needed, got {resamples}")
     kinds: dict[str, type[_Task]] = {
@@ -181,7 +185,7 @@ def select_score(
     scores, skipped = _tried(asked, candidates, len(prediction.event_shape) > 0)
     names = list(scores)
     everything = np.ones(asked.cases)
-    chosen, values, draws, critical = _chosen(asked, names, everything, resamples, share, seed)
+    chosen, values, draws, critical = _chosen(asked, names, everything, resamples, share, tie, seed)
     tails = ((1 - share) / 2, (1 + share) / 2)
     table = []
     for place, name in enumerate(names):
@@ -191,7 +195,7 @@ def select_score(
         low, high = np.quantile(draws[:, place], tails)
         inside, gained = (float(low), float(high)), (gain - half, gain + half)
         table.append(CandidateResult(name, float(values[place]), inside, gain, gained))
-    expected = _cross_fitted(asked, names, resamples, share, seed)
+    expected = _cross_fitted(asked, names, resamples, share, tie, seed)
     return ScoreSelection(
         task=task,
         measure=asked.measure,
@@ -235,7 +239,13 @@ def _tried(
 
 
 def _chosen(
-    task: _Task, names: list[str], mask: Vector, resamples: int, confidence: float, seed: int
+    task: _Task,
+    names: list[str],
+    mask: Vector,
+    resamples: int,
+    confidence: float,
+    tie: float,
+    seed: int,
 ) -> tuple[str, Vector, NDArray[np.float64], float]:
     """The choice on some cases, the values, those of resamples, and the critical ratio of gains."""
     values = np.array([task.value(name, mask, 0) for name in names])
@@ -254,7 +264,8 @@ def _chosen(
     # One bound for all candidates: the largest of many ratios is larger than any given one.
     ratios = np.abs(gains - gains.mean(axis=0))[:, moving] / error[moving]
     critical = float(np.quantile(ratios.max(axis=1), confidence))
-    better = moving & (gain > critical * error)
+    least = tie * (abs(float(values[0])) if task.in_units else 1.0)
+    better = moving & (gain > critical * error) & (gain >= least)
     if not better.any():
         return names[0], values, draws, critical
     best = int(np.argmax(np.where(better, gain, -np.inf)))
@@ -264,7 +275,7 @@ def _chosen(
 
 
 def _cross_fitted(
-    task: _Task, names: list[str], resamples: int, confidence: float, seed: int
+    task: _Task, names: list[str], resamples: int, confidence: float, tie: float, seed: int
 ) -> tuple[float, float, tuple[str, ...]]:
     """What choices reach on cases that they were not made on, as a mean over folds."""
     fold = np.random.default_rng([seed, 1]).permutation(task.units.count) % _FOLDS
@@ -274,7 +285,7 @@ def _cross_fitted(
     reached, gained, chosen = [], [], []
     for held_out in range(_FOLDS):
         here = (by_case == held_out).astype(np.float64)
-        name = _chosen(task, names, 1 - here, resamples, confidence, seed + 1)[0]
+        name = _chosen(task, names, 1 - here, resamples, confidence, tie, seed + 1)[0]
         value, usual = task.value(name, here, 0), task.value(names[0], here, 0)
         chosen.append(name)
         reached.append(value)
@@ -289,6 +300,8 @@ class _Task(ABC):
     measure: ClassVar[str]
     #: +1 if large values are good, −1 if small ones are.
     sign: ClassVar[int]
+    #: Whether values have the unit of the outcomes, and are no plain numbers.
+    in_units: ClassVar[bool] = False
     cases: int
     units: Units
 
@@ -447,6 +460,7 @@ class _Acquisition(_Task):
     name = "acquisition"
     measure = "mean squared error"
     sign = -1
+    in_units = True
 
     def __init__(self, prediction: Any, y: Any, outside: Any, groups: Any, seed: int) -> None:
         if outside is not None:
