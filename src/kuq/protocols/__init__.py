@@ -2,6 +2,7 @@
 
 from kuq.protocols.acquisition import PowerSampling, largest
 from kuq.protocols.active import ActiveLearningStep, active_learning
+from kuq.protocols.batches import select_batch
 from kuq.protocols.comparison import RetentionComparison, compare_retention
 from kuq.protocols.corruption import Robustness, robustness
 from kuq.protocols.detection import OodDetection, ood_detection
@@ -27,6 +28,7 @@ __all__ = [
     "largest",
     "ood_detection",
     "robustness",
+    "select_batch",
     "selective_prediction",
 ]
 
