@@ -2,6 +2,7 @@
 
 from kuq.protocols.acquisition import PowerSampling, largest
 from kuq.protocols.active import ActiveLearningStep, active_learning
+from kuq.protocols.batches import select_batch
 from kuq.protocols.comparison import (
     DetectionComparison,
     RetentionComparison,
@@ -42,6 +43,7 @@ __all__ = [
     "paired_difference",
     "robustness",
     "runs_needed",
+    "select_batch",
     "select_score",
     "selective_prediction",
     "smallest_detectable_effect",

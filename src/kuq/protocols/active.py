@@ -14,6 +14,7 @@ from kuq._numbers import whole_number
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Score
 from kuq.protocols.acquisition import Indices, Selection, largest
+from kuq.protocols.batches import SELECTIONS, check_method, diverse
 from kuq.protocols.learning_state import ActiveLearningState
 from kuq.protocols.vectors import Vector, as_numpy, one_per_case
 from kuq.uncertainty import decompose
@@ -31,6 +32,9 @@ class Learner(Protocol):
 Fit: TypeAlias = Callable[..., Learner]
 #: A learner and inputs to one number per input: label where it is large.
 Acquisition: TypeAlias = Callable[[Learner, Any], Any]
+
+#: A rule by uncertainties, or ``diverse``.
+Rule: TypeAlias = Callable[..., Indices]
 
 _COMPONENTS = ("epistemic", "aleatoric", "total")
 
@@ -73,7 +77,8 @@ def active_learning(
     rounds: int = 20,
     seed: int = 0,
     component: str = "epistemic",
-    select: Selection = largest,
+    select: Selection | None = None,
+    batch_method: str | None = None,
     candidates: int | None = None,
     scaling: Literal["initial", "pool"] | None = "initial",
     error: Callable[[Vector, Vector], float] = mean_squared_error,
@@ -84,10 +89,11 @@ def active_learning(
     ``fit(x, y)`` returns anything with ``predict`` and ``predict_distribution``. ``score`` is a
     kuq score, a function (learner, x) → uncertainties, or None for random choice. ``initial`` and
     ``batch`` are shares of the pool (floats) or numbers of cases (integers); the first set
-    depends on ``seed`` alone, so that scores are compared on equal starts. There are ``rounds``
-    acquisitions, hence up to ``rounds + 1`` steps. ``candidates`` scores a random part of the
-    pool only. ``step.state.save(file)`` and ``state=ActiveLearningState.load(file)`` continue a
-    run with the same numbers.
+    depends on ``seed`` alone, so that scores are compared on equal starts. ``batch_method`` is
+    "top" (the default), "sampled" or "diverse", see ``select_batch``; ``select`` is a rule of your
+    own in its place. There are ``rounds`` acquisitions, hence up to ``rounds + 1`` steps.
+    ``candidates`` scores a random part of the pool only. ``step.state.save(file)`` and
+    ``state=ActiveLearningState.load(file)`` continue a run with the same numbers.
 
     Rows that are chosen for their uncertainty are not like the pool, and a learner that scales
     targets by them starts from their mean. If ``fit`` has a parameter ``scaling``, as that of
@@ -103,6 +109,7 @@ def active_learning(
         )
     if component not in _COMPONENTS:
         raise ParameterError(f"component must be one of {_COMPONENTS}, got {component!r}")
+    rule = _rule(select, batch_method, score, component)
     first, step = _count(initial, size, "initial"), _count(batch, size, "batch")
     whole_number(rounds, "rounds", 0)
     if candidates is not None:
@@ -116,7 +123,7 @@ def active_learning(
         "seed": whole_number(seed, "seed", 0),
         "score": _name(score),
         "component": component,
-        "select": _name(select),
+        "select": _name(rule),
         "candidates": candidates or 0,
     }
     fixed = scaling if _takes_scaling(fit) else None
@@ -134,7 +141,7 @@ def active_learning(
         known = pool_y[np.asarray(state.labelled[:first])] if fixed == "initial" else pool_y
         fit = partial(fit, scaling=(pool_x, known))
     return _rounds(
-        fit, pool_x, pool_y, test_x, test_y, score, rounds, component, select, error, state
+        fit, pool_x, pool_y, test_x, test_y, score, rounds, component, rule, error, state
     )
 
 
@@ -147,7 +154,7 @@ def _rounds(
     score: Score | str | Acquisition | None,
     rounds: int,
     component: str,
-    select: Selection,
+    rule: Rule,
     error: Callable[[Vector, Vector], float],
     state: ActiveLearningState,
 ) -> Iterator[ActiveLearningStep]:
@@ -165,15 +172,12 @@ def _rounds(
             limit = int(state.settings["candidates"])
             if limit and limit < rest.size:
                 rest = np.sort(rng.choice(rest, limit, replace=False))
-            uncertainty = _uncertainty(learner, pool_x, rest, score, component)
             count = min(step, rest.size)
-            picked = (
-                rng.choice(rest.size, count, replace=False)
-                if uncertainty is None
-                else _picked(select, uncertainty, count, rng)
-            )
+            if score is None:
+                picked, values = rng.choice(rest.size, count, replace=False), np.full(count, np.nan)
+            else:
+                picked, values = _picked(learner, pool_x[rest], score, component, rule, count, rng)
             acquired = rest[picked]
-            values = np.full(count, np.nan) if uncertainty is None else uncertainty[picked]
         state = ActiveLearningState(
             settings=state.settings,
             labelled=(*state.labelled, *(int(i) for i in acquired)),
@@ -237,32 +241,50 @@ def _test_error(
     return float(error(prediction, target))
 
 
-def _uncertainty(
-    learner: Learner,
-    pool_x: Any,
-    rest: Indices,
+def _rule(
+    select: Selection | None,
+    batch_method: str | None,
     score: Score | str | Acquisition | None,
     component: str,
-) -> Vector | None:
-    if score is None:
-        return None
-    x = pool_x[rest]
-    if isinstance(score, (Score, str)):
-        values = decompose(learner.predict_distribution(x), score)[component]
-    else:
-        values = score(learner, x)
-    vector = one_per_case(values, "the uncertainty of the pool", infinite=True)
-    if vector.size != rest.size:
-        raise ShapeError(f"{rest.size} cases of the pool got {vector.size} uncertainties")
-    return vector
+) -> Rule:
+    if batch_method is None:
+        return largest if select is None else select
+    if select is not None:
+        raise ParameterError("batch_method and select both say how a batch is made; give one")
+    check_method(batch_method, component)
+    if batch_method in SELECTIONS:
+        return SELECTIONS[batch_method]
+    if not isinstance(score, (Score, str)):
+        raise ParameterError(
+            f'batch_method="diverse" needs a score of kuq, got {_name(score)}; it goes by the '
+            "divergences of members"
+        )
+    return diverse
 
 
 def _picked(
-    select: Selection, uncertainty: Vector, count: int, rng: np.random.Generator
-) -> Indices:
-    picked = np.asarray(select(uncertainty, count, rng))
+    learner: Learner,
+    x: Any,
+    score: Score | str | Acquisition,
+    component: str,
+    rule: Rule,
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[Indices, Vector]:
+    """Places of those to label next, and their uncertainties."""
+    if isinstance(score, (Score, str)):
+        prediction = learner.predict_distribution(x)
+        values = decompose(prediction, score)[component]
+    else:
+        values = score(learner, x)
+    uncertainty = one_per_case(values, "the uncertainty of the pool", infinite=True)
+    if uncertainty.size != len(x):
+        raise ShapeError(f"{len(x)} cases of the pool got {uncertainty.size} uncertainties")
+    picked = np.asarray(
+        diverse(prediction, count, score, rng) if rule is diverse else rule(uncertainty, count, rng)
+    )
     if picked.shape != (count,) or np.unique(picked).size != count:
         raise ParameterError(
             f"select must return {count} different places, got an array of shape {picked.shape}"
         )
-    return picked
+    return picked, uncertainty[picked]
