@@ -125,11 +125,15 @@ class Ensemble(Prediction):
         """
         return Ensemble(self.members, self.weights)
 
+    def in_groups(self, paths: np.ndarray) -> Ensemble:
+        """The same members, with the same weights, in groups of every level, (M, levels)."""
+        grouped = copy.copy(self)
+        grouped.paths = paths
+        return grouped
+
     def with_members(self, members: Any) -> Ensemble:
         """Other laws in the same places, with the same weights."""
-        changed = Ensemble(members, self.weights)
-        changed.paths = self.paths
-        return changed
+        return Ensemble(members, self.weights).in_groups(self.paths)
 
     def mapped(self, change: Callable[[Array], Array]) -> Ensemble:
         changed = self._with(lambda law: law.mapped(change))

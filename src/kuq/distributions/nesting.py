@@ -22,6 +22,19 @@ def paths_of_axes(shape: tuple[int, ...]) -> np.ndarray:
     return np.indices(shape).reshape(len(shape), -1).T
 
 
+def even_weights(paths: np.ndarray) -> np.ndarray:
+    """Weights (members,) by which groups of a node count the same, and members of a group."""
+    weights = np.ones(len(paths))
+    for level in range(paths.shape[1]):
+        _, child = np.unique(paths[:, : level + 1], axis=0, return_inverse=True)
+        _, node = np.unique(paths[:, :level], axis=0, return_inverse=True)
+        child, node = child.reshape(-1), node.reshape(-1)
+        own = np.zeros(child.max() + 1, dtype=int)
+        own[child] = node
+        weights /= np.bincount(own)[node]
+    return weights
+
+
 def axes_joined(law: Distribution, count: int) -> Distribution:
     """The first axes of a law's batch as one."""
     if len(law.batch_shape) < count:
