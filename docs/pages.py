@@ -72,6 +72,8 @@ def run(page: Path) -> Iterator[tuple[Block, str]]:
     """Run a page in the current folder; yields every block with what it printed."""
     Path("study").mkdir()
     Path("study/experiments").symlink_to(ROOT / "study" / "experiments")
+    Path("docs").mkdir()
+    Path("docs", "data").symlink_to(ROOT / "docs" / "data")
     names: dict[str, object] = {"__name__": "page"}
     os.environ.setdefault("MPLBACKEND", "agg")
     for block in blocks(page):

@@ -79,7 +79,7 @@ class Partition(Mapping[str, Array]):
         >>> import kuq
         >>> groups = kuq.Ensemble(kuq.Normal([[0.0, 1.0], [4.0, 5.0]], 0.5), member_ndim=2)
         >>> u = kuq.decompose(groups, "variance", levels=("model", "run"), unbiased=False)
-        >>> {name: float(round(share, 2)) for name, share in u.shares().items()}
+        >>> {name: float(share.round(2)) for name, share in u.shares().items()}
         {'noise': 0.06, 'model': 0.89, 'run': 0.06}
         """
         return {name: safe_ratio(part, self.total) for name, part in self.components.items()}

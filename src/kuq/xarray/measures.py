@@ -75,8 +75,8 @@ def decompose(
             raise kuq.ParameterError("level_dims name all dimensions of members; omit member_dim")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        found = partition(data, score, levels, asked, weights, chosen, settings)
-        return found.assign_attrs({**_kept(data), **found.attrs})
+        parts = partition(data, score, levels, asked, weights, chosen, settings)
+        return parts.assign_attrs({**_kept(data), **parts.attrs})
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
