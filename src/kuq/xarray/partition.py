@@ -66,6 +66,11 @@ def partition(
     names = ["total", "noise", *design.parts]
     measure = _Partition(call.score, options, members.paths)
     found = applied(measure, call.operands, None, [call.outputs(trial.total)] * len(names))
+    if clash := [name for name in names if name in {*found[0].dims, *found[0].coords}]:
+        raise kuq.ParameterError(
+            f"the data have a dimension or coordinate {clash[0]!r}, as a part of the result is "
+            "called; rename it"
+        )
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, trial.method, estimator=estimator, unbiased=unbiased)
     history["design"] = design.text
