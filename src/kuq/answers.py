@@ -14,15 +14,15 @@ D(P̄, Q̄) themselves (``Question``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, index_array, namespace, require, widen
+from kuq._array import Array, namespace, require, widen
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
-from kuq.distributions.laws import Law, Stack, worst_method
+from kuq.distributions.laws import Law, Stack, is_regular, worst_method
 from kuq.distributions.normal import Point
 from kuq.driver import expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
@@ -30,7 +30,7 @@ from kuq.forms.form import MIXTURE, PAIRS, Question, Statistics, sides
 from kuq.kernels.base import Kernel, Radial, Score, Term
 from kuq.scores.levels import Design
 from kuq.scores.options import Options
-from kuq.tiles import member_pairs, tile_elements
+from kuq.tiles import member_pairs, pieces, tile_elements
 from kuq.views import AnyScore, View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
 
 
@@ -181,62 +181,36 @@ def member_parts(
     return score, entropies, matrix, worst_method(*methods)
 
 
-@in_parts(0, 1)
-def level_parts(
-    prediction: Ensemble, score: AnyScore, options: Options, design: Design
-) -> tuple[AnyScore, Array, Array, str]:
-    """The score, the noise (batch…), what each part of a design adds (parts, batch…), the method.
-
-    Divergences of pairs are added up as they come: the matrix of all is never there.
-    """
-    score = resolve_bandwidths(score, [prediction], options)
-
-    def noise(parts: Parts, w: Array) -> list[Array]:
-        return [namespace(w).sum(w * parts.of_laws(), axis=0)]
-
-    def part(term: Term) -> tuple[Array, Array, str]:
-        (view,) = views(term, options, prediction)
-        stack = view.stack
-        (found,), method = _over_members(term, view, stack, options, noise)
-        xp = namespace(stack.reference)
-        coefficients = design.coefficients(prediction.paths, widen(stack.member_weights()))
-        flat = xp.reshape(coefficients, (coefficients.shape[0], -1))
-        levels = None
-        for rows, columns, values, _ in _divergences(term, view, options):
-            place = index_array(rows * stack.member_count + columns, flat)
-            counted = 2 * xp.take(flat, place, axis=1)
-            some = _counted(xp.astype(counted, values.dtype), values, stack.has_tails)
-            levels = some if levels is None else levels + some
-        if levels is None:  # one member, as it is
-            levels = xp.zeros_like(found)[None, :] * flat[:, :1]
-        return finished(found, view), finished(levels, view), method
-
-    aleatoric, levels, methods = _over_terms(score, part)
-    return score, aleatoric, levels, worst_method(*methods)
-
-
-def _counted(coefficients: Array, values: Array, tails: bool) -> Array:
-    """Sums over pairs (parts, pairs) of values (pairs, n); every part has a share in each pair.
-
-    So a moment that does not exist makes all parts infinite.
-    """
-    xp = namespace(values)
-    if not tails:
-        return xp.matmul(coefficients, values)
-    infinite = values == math.inf
-    found = xp.matmul(coefficients, xp.where(infinite, xp.zeros_like(values), values))
-    return xp.where(xp.any(infinite, axis=0), xp.full_like(found, math.inf), found)
-
-
 def _matrix(term: Term, view: View, options: Options) -> Array:
     """D(P_i, P_j), (M, M, n), pairs of members as batch entries."""
     stack = view.stack
     xp = namespace(stack.reference)
+    width = _width(view)
     m, n = stack.member_count, stack.batch_count
     rows: dict[tuple[int, int], Array] = {}
     whole = np.zeros((m, m, n)) if isinstance(stack.reference, np.ndarray) else None
-    for first, second, there, back in _divergences(term, view, options):
-        for k, (i, j) in enumerate(zip(first, second, strict=True)):
+
+    def cost(p: Law, q: Law) -> int:
+        return 2 * p.count * p.atoms.size + 4
+
+    at_once = tile_elements(options.max_memory, stack.reference)
+    for block in member_pairs(stack, cost, at_once):
+        count = len(block.columns)
+        pair = [_side_by_side(law, count) for law in (block.p, block.q)]
+        own = width
+        if width is not None and not isinstance(width, float):
+            own = xp.reshape(xp.broadcast_to(width, (count, n)), (-1,))
+
+        def between(p: Law, q: Law, own: Any = own, count: int = count) -> Array:
+            stack = Stack.joined([p, q])
+            compute, question = (_directed, sides(1)) if view.score.local else (_between_two, PAIRS)
+            (values,), _ = _over_laws(term, view.score, own, stack, options, compute, question)
+            return xp.reshape(values, (count, n))
+
+        p, q = pair
+        there = between(p, q)
+        back = between(q, p) if view.score.local else there
+        for k, (i, j) in enumerate(np.broadcast(block.rows, block.columns)):
             if whole is None:
                 rows[int(i), int(j)], rows[int(j), int(i)] = there[k, ...], back[k, ...]
             else:
@@ -248,36 +222,70 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     return xp.reshape(xp.stack(cells), (m, m, n))
 
 
-def _divergences(
-    term: Term, view: View, options: Options
-) -> Iterator[tuple[np.ndarray, np.ndarray, Array, Array]]:
-    """Some pairs i < j at a time: their positions, D(P_i, P_j) and D(P_j, P_i), (pairs, n)."""
-    stack = view.stack
-    xp = namespace(stack.reference)
-    width = _width(view)
-    n = stack.batch_count
+@in_parts(0, 1)
+def level_parts(
+    prediction: Ensemble, score: AnyScore, options: Options, design: Design
+) -> tuple[AnyScore, Array, Array, str]:
+    """The score, the noise (batch…), what each part of a design adds (parts, batch…), the method.
 
-    def cost(p: Law, q: Law) -> int:
-        return 2 * p.count * p.atoms.size + 4
+    They are sums of dispersions inside of groups, so that no divergence of a pair is needed.
+    """
+    score = resolve_bandwidths(score, [prediction], options)
 
-    at_once = tile_elements(options.max_memory, stack.reference)
-    for block in member_pairs(stack, cost, at_once):
-        count = len(block.columns)
-        p, q = (_side_by_side(law, count) for law in (block.p, block.q))
-        own = width
-        if width is not None and not isinstance(width, float):
-            own = xp.reshape(xp.broadcast_to(width, (count, n)), (-1,))
+    def noise(parts: Parts, w: Array) -> list[Array]:
+        return [namespace(w).sum(w * parts.of_laws(), axis=0), *spread(parts, w)]
 
-        def between(p: Law, q: Law, own: Any = own, count: int = count) -> Array:
-            stack = Stack.joined([p, q])
-            compute, question = (_directed, sides(1)) if view.score.local else (_between_two, PAIRS)
-            (values,), _ = _over_laws(term, view.score, own, stack, options, compute, question)
-            return xp.reshape(values, (count, n))
+    def spread(parts: Parts, w: Array) -> list[Array]:
+        return [parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
-        there = between(p, q)
-        back = between(q, p) if view.score.local else there
-        first, second = np.broadcast_arrays(block.rows, block.columns)
-        yield first, second, there, back
+    def part(term: Term) -> tuple[Array, Array, str]:
+        (view,) = views(term, options, prediction)
+        groups, counts = design.groups(prediction.paths, widen(view.stack.member_weights()))
+        width = _width(view)
+
+        def of_rows(rows: slice) -> tuple[list[Array], str]:
+            stack = view.stack.index(rows)
+            own = width if width is None or isinstance(width, float) else width[rows]
+            (found, *levels), method = _over_laws(term, view.score, own, stack, options, noise)
+            for members in groups[1:]:
+                some = stack.at(members)
+                levels += _over_laws(term, view.score, own, some, options, spread)[0]
+            return [found, _counted(counts, levels, stack.has_tails)], method
+
+        results = [of_rows(rows) for rows in _rows_of(view.stack, groups, options)]
+        found, levels = (
+            column[0] if len(column) == 1 else namespace(column[0]).concat(column, axis=-1)
+            for column in map(list, zip(*(result for result, _ in results), strict=True))
+        )
+        return finished(found, view), finished(levels, view), results[0][1]
+
+    aleatoric, levels, methods = _over_terms(score, part)
+    return score, aleatoric, levels, worst_method(*methods)
+
+
+def _rows_of(stack: Stack, groups: list[np.ndarray], options: Options) -> Iterable[slice]:
+    """Parts of the batch: as a whole where groups are views, else as much as may be copied."""
+    count = stack.batch_count
+    if all(is_regular(group) for group in groups) or count == 0:
+        return [slice(0, count)]
+    each = sum(law.atoms.lead[0] * law.count * law.atoms.size for law in stack.groups)
+    budget = tile_elements(options.max_memory, stack.reference)
+    return pieces(count, each, budget, stack.reference)
+
+
+def _counted(counts: Array, values: list[Array], tails: bool) -> Array:
+    """Sums over groups of counts (parts, groups) and values (n,) of each group.
+
+    Every part has a share in every member: a moment that does not exist makes all parts infinite.
+    """
+    xp = namespace(values[0])
+    stacked = xp.stack(values)
+    counts = xp.astype(counts, stacked.dtype)
+    if not tails:
+        return xp.matmul(counts, stacked)
+    infinite = stacked == math.inf
+    found = xp.matmul(counts, xp.where(infinite, xp.zeros_like(stacked), stacked))
+    return xp.where(xp.any(infinite, axis=0), xp.full_like(found, math.inf), found)
 
 
 def _side_by_side(law: Law, count: int) -> Law:

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -71,37 +71,46 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     return call
 
 
-@overload
-def decompose(
-    prediction: Prediction,
-    score: Score | str,
-    *,
-    estimator: str | None = None,
-    unbiased: bool | str = True,
-    rtol: float = 1e-8,
-    draws: int | None = None,
-    seed: int | None = None,
-    max_memory: float = DEFAULT_MEMORY,
-) -> Uncertainty: ...
+class _Decompose(Protocol):
+    """What comes out depends on whether levels are named."""
+
+    @overload
+    def __call__(
+        self,
+        prediction: Prediction,
+        score: Score | str,
+        *,
+        estimator: str | None = None,
+        unbiased: bool | str = True,
+        rtol: float = 1e-8,
+        draws: int | None = None,
+        seed: int | None = None,
+        max_memory: float = DEFAULT_MEMORY,
+    ) -> Uncertainty: ...
+
+    @overload
+    def __call__(
+        self,
+        prediction: Prediction,
+        score: Score | str,
+        *,
+        levels: str | Sequence[str],
+        crossed: bool | Sequence[str] | None = None,
+        fixed: str | Sequence[str] = (),
+        estimator: str | None = None,
+        unbiased: bool | str = True,
+        rtol: float = 1e-8,
+        draws: int | None = None,
+        seed: int | None = None,
+        max_memory: float = DEFAULT_MEMORY,
+    ) -> Partition: ...
 
 
-@overload
-def decompose(
-    prediction: Prediction,
-    score: Score | str,
-    *,
-    levels: str | Sequence[str],
-    crossed: bool | Sequence[str] | None = None,
-    fixed: str | Sequence[str] = (),
-    estimator: str | None = None,
-    unbiased: bool | str = True,
-    rtol: float = 1e-8,
-    draws: int | None = None,
-    seed: int | None = None,
-    max_memory: float = DEFAULT_MEMORY,
-) -> Partition: ...
+def _by_levels(function: Callable[..., Uncertainty | Partition]) -> _Decompose:
+    return cast(_Decompose, function)
 
 
+@_by_levels
 @_alone
 def decompose(
     prediction: Prediction,

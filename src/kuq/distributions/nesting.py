@@ -22,13 +22,17 @@ def paths_of_axes(shape: tuple[int, ...]) -> np.ndarray:
     return np.indices(shape).reshape(len(shape), -1).T
 
 
+def numbered(paths: np.ndarray) -> np.ndarray:
+    """A number for every path, from zero on in the order in which they come, (members,)."""
+    known: dict[tuple[int, ...], int] = {}
+    return np.array([known.setdefault(tuple(path), len(known)) for path in paths.tolist()])
+
+
 def even_weights(paths: np.ndarray) -> np.ndarray:
     """Weights (members,) by which groups of a node count the same, and members of a group."""
     weights = np.ones(len(paths))
     for level in range(paths.shape[1]):
-        _, child = np.unique(paths[:, : level + 1], axis=0, return_inverse=True)
-        _, node = np.unique(paths[:, :level], axis=0, return_inverse=True)
-        child, node = child.reshape(-1), node.reshape(-1)
+        child, node = numbered(paths[:, : level + 1]), numbered(paths[:, :level])
         own = np.zeros(child.max() + 1, dtype=int)
         own[child] = node
         weights /= np.bincount(own)[node]

@@ -1,15 +1,16 @@
-"""Levels of uncertainty: which pairs of members tell how much each of them adds.
+"""Levels of uncertainty: which groups of members tell how much each level adds.
 
 D(P, Q) = ½‖μ_P − μ_Q‖² in the Hilbert space of a kernel, so that the mean divergence of two
 independent members is the variance of μ. If they are drawn such that they share some of their
 groups, it is what is left of the variance inside of those, and differences of such means are the
 parts of a variance: nested, Var(μ | group) − Var(μ | group and subgroup); crossed, the effects of
-the analysis of variance by inclusion and exclusion. So every part is a sum over pairs of members,
-whose coefficients depend on weights and groups alone.
+the analysis of variance by inclusion and exclusion.
 
 A level that is a sample of more (all, unless they are fixed) is told by pairs from two *different*
 groups: two draws of what the groups stand for. That is unbiased if the groups of every level are
-drawn independently, and weights and numbers do not depend on what was drawn.
+drawn independently, and weights and numbers do not depend on what was drawn. Pairs from different
+groups are all pairs less those inside of a group, so every part is a sum of dispersions
+Σ w_i w_j D(P_i, P_j) inside of sets of members, with counts that follow from weights and groups.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import Array, any_true, epsilon, from_numpy, namespace, safe_ratio
+from kuq._array import (
+    Array,
+    any_true,
+    epsilon,
+    from_numpy,
+    index_array,
+    namespace,
+    safe_ratio,
+)
+from kuq.distributions.nesting import numbered
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
 #: Names of a result that are no levels.
@@ -101,88 +111,138 @@ class Design:
     def parts(self) -> list[str]:
         return [":".join(self.levels[k] for k in effect) for effect in self.effects()]
 
-    def coefficients(self, paths: np.ndarray, weights: Array) -> Array:
-        """What pairs of members count in every part, (parts, M, M), symmetric.
+    def groups(self, paths: np.ndarray, weights: Array) -> tuple[list[np.ndarray], Array]:
+        """Sets of members, all of them first, and what their dispersions count, (parts, sets).
 
-        ``paths`` (M, levels) says in which group of every level a member is.
+        ``paths`` (M, levels) says in which group of every level a member is. A dispersion is that
+        of weights which sum to one in its set; sets of one member are left out.
         """
-        xp = namespace(weights)
-        count = len(paths)
-        below = from_numpy(np.zeros((count, count)), weights)
-        found: dict[tuple[int, ...], Array] = {}
+        below: _Table = {}
+        found: dict[tuple[int, ...], _Table] = {}
+        sets: dict[_Kind, _Sets] = {}
         for block in reversed(self.blocks):
-            groups = _Block(self, block, paths, weights)
-            inside, pairs = below, {}
-            for independent in _subsets(block):
-                pairs[independent] = groups.pairs(independent, inside)
+            groups = _Block(self, block, paths, weights, sets)
+            pairs = {some: groups.pairs(some, below) for some in _subsets(block)}
             below = pairs[block]
             for effect in _subsets(block)[1:]:
-                total: Array | float = 0.0
+                total: _Table = {}
                 for left in _subsets(effect):
                     sign = -1.0 if (len(effect) - len(left)) % 2 == 0 else 1.0
                     others = tuple(k for k in block if k not in left)
-                    total = total + sign * pairs[others]
-                found[effect] = groups.node_weight[:, None] * total
-        return xp.stack([found[effect] for effect in self.effects()])
+                    _add(total, groups.times(pairs[others], sign * groups.node_weight))
+                found[effect] = total
+        return _collected([found[effect] for effect in self.effects()], sets, weights)
+
+
+#: The levels whose groups a set of members shares.
+_Kind = tuple[int, ...]
+#: For every kind what the dispersion inside of each of its sets counts.
+_Table = dict[_Kind, Array]
+
+
+class _Sets:
+    """All sets of members that share their groups of some levels."""
+
+    def __init__(self, kind: _Kind, paths: np.ndarray, weights: Array) -> None:
+        own = numbered(paths[:, kind])
+        self.members = [np.flatnonzero(own == k) for k in range(own.max() + 1)]
+        first = np.array([members[0] for members in self.members])
+        #: One member of each.
+        self.first = index_array(first, weights)
+        mask = from_numpy((own[None, :] == np.arange(len(first))[:, None]) * 1.0, weights)
+        self.weight = namespace(weights).sum(mask * weights[None, :], axis=1)
+
+    def pick(self, values: Array) -> Array:
+        """The entry of one member of each, of values (M,) that are the same for all of them."""
+        return namespace(values).take(values, self.first, axis=0)
 
 
 class _Block:
-    """Crossed levels inside the nodes of those before them: shares of weight, and who is where."""
+    """Crossed levels inside the nodes of those before them: what groups weigh in their node."""
 
     def __init__(
-        self, design: Design, block: tuple[int, ...], paths: np.ndarray, weights: Array
+        self,
+        design: Design,
+        block: tuple[int, ...],
+        paths: np.ndarray,
+        weights: Array,
+        sets: dict[_Kind, _Sets],
     ) -> None:
         self.design, self.block, self.paths = design, block, paths
-        start, stop = block[0], block[-1] + 1
-        node, cell = _same(paths[:, :start]), _same(paths[:, :stop])
-        self._check_cells(start, stop)
-        self.like = weights
-        xp = namespace(weights)
-        self.same_node, self.same_cell = node, cell
-        self.node_weight = self._sums(node, weights)
-        cell_weight = self._sums(cell, weights)
-        self.in_cell = safe_ratio(weights, cell_weight)
+        self.weights, self.sets = weights, sets
+        self.above = tuple(range(block[0]))
+        self._check_cells()
+        self.node_weight = self._weight_of(())
+        cell_weight = self._weight_of(block)
+        self.share = {k: safe_ratio(self._weight_of((k,)), self.node_weight) for k in block}
         in_node = safe_ratio(weights, self.node_weight)
-        self.same = {k: paths[:, None, k] == paths[None, :, k] for k in block}
-        self.share = {
-            k: safe_ratio(self._sums(node & same, weights), self.node_weight)
-            for k, same in self.same.items()
-        }
         #: Σ over the groups of a level of the squares of their shares.
-        self.squares = {k: self._sums(node, in_node * self.share[k]) for k in block}
+        self.squares = {k: self._sums((), in_node * self.share[k]) for k in block}
         product = math.prod(self.share.values())
         room = 1e-6 if epsilon(weights) < 1e-10 else 1e-3
-        if len(block) > 1 and any_true(
-            xp.abs(cell_weight - self.node_weight * product) > room * self.node_weight
-        ):
+        gap = namespace(weights).abs(cell_weight - self.node_weight * product)
+        if len(block) > 1 and any_true(gap > room * self.node_weight):
             raise ParameterError(
                 f"weights of crossed levels {self._named(block)} must be products of a weight for "
                 "each of them; others mix their effects"
             )
         self._check_groups()
 
-    def pairs(self, independent: tuple[int, ...], inside: Array) -> Array:
-        """The chance of a pair, given its node, that shares its groups of all other levels.
+    def pairs(self, independent: tuple[int, ...], inside: _Table) -> _Table:
+        """The mean divergence, given the node, of pairs that share their groups at other levels.
 
-        ``inside`` are the chances of pairs of one cell, given the cell.
+        ``inside`` is that of pairs of one cell, given the cell. With w_i = node · Π share · (weight
+        in the cell) the chance of a pair of different cells is w_i w_j / (node² Π share) over the
+        levels that are shared; pairs of different groups are all less those of one group.
         """
-        xp = namespace(self.like)
-        chance: Array | float = from_numpy(self.same_node * 1.0, self.like)
-        for k in self.block:
-            share = self.share[k]
-            if k not in independent:
-                chance = chance * from_numpy(self.same[k] * 1.0, self.like) * share[:, None]
-                continue
-            chance = chance * share[:, None] * share[None, :]
-            if k not in self.design.fixed:
-                differs = from_numpy(~self.same[k] * 1.0, self.like)
-                chance = chance * differs / (1 - self.squares[k])[:, None]
-        alone = from_numpy(self.same_cell * 1.0, self.like) > 0
-        return chance * xp.where(alone, inside, self.in_cell[:, None] * self.in_cell[None, :])
+        shared = tuple(k for k in self.block if k not in independent)
+        drawn = tuple(k for k in independent if k not in self.design.fixed)
+        table: _Table = {}
+        one = namespace(self.weights).ones_like(self.weights)
+        if independent:
+            factor = self.node_weight * self.node_weight
+            for k in shared:
+                factor = factor * self.share[k]
+            for k in drawn:
+                factor = factor * (1 - self.squares[k])
+            chance = safe_ratio(one, factor)
+            for same in _subsets(drawn):
+                kind = self._kind((*shared, *same))
+                sign = -1.0 if len(same) % 2 else 1.0
+                _add(table, {kind: self._counts(kind, sign * chance)})
+        if not drawn:  # two members may be of one cell: they are a pair of its own
+            in_cell = one
+            for k in self.block:
+                share = self.share[k]
+                in_cell = in_cell * (share * share if k in independent else share)
+            if independent:
+                kind = self._kind(self.block)
+                _add(table, {kind: self._counts(kind, -chance)})
+            _add(table, self.times(inside, in_cell))
+        return table
 
-    def _sums(self, mask: np.ndarray, values: Array) -> Array:
-        """Σ of values over the members that a mask has beside each."""
-        return namespace(values).sum(from_numpy(mask * 1.0, values) * values[None, :], axis=1)
+    def times(self, table: _Table, values: Array) -> _Table:
+        """A table times values (M,) that are the same inside of every set."""
+        return {kind: counts * self.sets[kind].pick(values) for kind, counts in table.items()}
+
+    def _counts(self, kind: _Kind, chance: Array) -> Array:
+        """Σ w_i w_j times a chance over the pairs of each set."""
+        sets = self.sets[kind]
+        return sets.weight * sets.weight * sets.pick(chance)
+
+    def _kind(self, levels: Iterable[int]) -> _Kind:
+        kind = (*self.above, *sorted(levels))
+        if kind not in self.sets:
+            self.sets[kind] = _Sets(kind, self.paths, self.weights)
+        return kind
+
+    def _weight_of(self, levels: tuple[int, ...]) -> Array:
+        return self._sums(levels, self.weights)
+
+    def _sums(self, levels: tuple[int, ...], values: Array) -> Array:
+        """Σ of values (M,) over all that share these levels and those above, for every member."""
+        same = _same(self.paths[:, [*self.above, *levels]])
+        return namespace(values).sum(from_numpy(same * 1.0, values) * values[None, :], axis=1)
 
     def _check_groups(self) -> None:
         """Refuse levels with one group: two tell how far groups differ."""
@@ -191,7 +251,7 @@ class _Block:
                 continue
             name = self.design.levels[k]
             remedy = f'pass fixed="{name}" or unbiased=False to take them as they are'
-            for node in _in_order(self.paths[:, : self.block[0]]):
+            for node in _in_order(self.paths[:, self.above]):
                 own = np.all(self.paths[:, : len(node)] == node, axis=1)
                 if len(np.unique(self.paths[own, k])) < 2:
                     where = f" in the group {self._place(node)}" if len(node) else ""
@@ -205,13 +265,13 @@ class _Block:
                     f"every group, got all weight on one; {remedy}"
                 )
 
-    def _check_cells(self, start: int, stop: int) -> None:
+    def _check_cells(self) -> None:
         """Refuse crossed levels of which not all combinations are there."""
         if len(self.block) == 1:
             return
-        for node in _in_order(self.paths[:, :start]):
-            own = self.paths[np.all(self.paths[:, :start] == node, axis=1)]
-            there = {tuple(cell) for cell in own[:, start:stop].tolist()}
+        for node in _in_order(self.paths[:, self.above]):
+            own = self.paths[np.all(self.paths[:, : len(node)] == node, axis=1)]
+            there = {tuple(cell) for cell in own[:, self.block].tolist()}
             values = [np.unique(own[:, k]).tolist() for k in self.block]
             for cell in itertools.product(*values):
                 if cell not in there:
@@ -227,6 +287,30 @@ class _Block:
     def _place(self, path: Sequence[Any]) -> str:
         names = zip(self.design.levels, path, strict=False)
         return ", ".join(f"{name} {int(value)}" for name, value in names)
+
+
+def _add(table: _Table, other: _Table) -> None:
+    for kind, counts in other.items():
+        table[kind] = table[kind] + counts if kind in table else counts
+
+
+def _collected(
+    parts: list[_Table], sets: dict[_Kind, _Sets], weights: Array
+) -> tuple[list[np.ndarray], Array]:
+    """The sets that any part needs, that of all members first, and their counts."""
+    xp = namespace(weights)
+    groups = [np.arange(weights.shape[0])]
+    columns = [[table.get((), xp.zeros_like(weights[:1])) for table in parts]]
+    for kind, own in sets.items():
+        several = [k for k, members in enumerate(own.members) if len(members) > 1]
+        if not several or kind == ():
+            continue
+        groups += [own.members[k] for k in several]
+        index = index_array(np.asarray(several), weights)
+        zero = xp.zeros_like(own.weight)
+        columns.append([xp.take(table.get(kind, zero), index, axis=0) for table in parts])
+    rows = zip(*columns, strict=True)
+    return groups, xp.stack([xp.concat(list(row)) for row in rows])
 
 
 def _positions(asked: str | Iterable[Any], names: tuple[str, ...], option: str) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 import kuq
-from kuq.distributions.nesting import even_weights, paths_of_axes
+from kuq.distributions.nesting import even_weights, numbered, paths_of_axes
 from kuq.scores.levels import Design
 from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, provenance, units_of
@@ -58,7 +58,7 @@ def partition(
     call = prepared([flat], score, dims, weights, settings)
     unbiased = call.options["unbiased"]
     used = design if unbiased in (True, "members") else design.taken_as_it_is()
-    used.coefficients(members.paths, members.weights)  # raises at once what blocks would raise
+    used.groups(members.paths, members.weights)  # raises at once what blocks would raise
     as_it_is = {**call.options, "unbiased": "samples" if unbiased in (True, "samples") else False}
     trial = kuq.decompose(call.trials()[0], call.score, **as_it_is)
     options = {**call.options, "estimator": estimator, "levels": design.levels}
@@ -122,8 +122,7 @@ def _members(
     paths, weights = paths[kept], weights[kept]
     # Weights of some levels say what those count; inside of them all count the same.
     share = even_weights(paths)
-    _, group = np.unique(paths[:, along], axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    group = numbered(paths[:, along])
     weights = weights * share / np.bincount(group, share)[group]
     return _Members(np.flatnonzero(kept), paths, weights / weights.sum()), settings
 
