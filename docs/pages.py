@@ -43,7 +43,8 @@ class Block:
 
     def commands(self) -> list[list[str]]:
         """The commands of a shell block that are kuq's, as lists of words."""
-        words = (shlex.split(line, comments=True) for line in self.code.splitlines())
+        lines = self.code.replace("\\\n", " ").splitlines()
+        words = (shlex.split(line, comments=True) for line in lines)
         return [line for line in words if line and line[0] in PROGRAMS]
 
 

@@ -646,6 +646,20 @@ def test_the_result_tells_what_it_is():
     assert list(shares) == ["noise", "scenario", "model"]
 
 
+def test_points_have_a_note_that_their_noise_is_unknown():
+    x = np.random.default_rng(25).normal(size=(2, 3, 4))
+    points = kuq.decompose(kuq.Ensemble(kuq.Point(x), member_ndim=2), "crps", levels=("a", "b"))
+    assert points.note == "the noise of single values is unknown; the last level is their spread"
+    assert points.note in repr(points)
+    normals = kuq.decompose(
+        kuq.Ensemble(kuq.Normal(x, 1.0), member_ndim=2), "crps", levels=("a", "b")
+    )
+    assert normals.note == ""
+    x[:, :, 0] = 1.0  # all agree, there nothing is known either
+    mixed = kuq.decompose(kuq.Ensemble(kuq.Point(x), member_ndim=2), "crps", levels=("a", "b"))
+    assert mixed.note == points.note
+
+
 def test_the_result_as_a_table():
     pytest.importorskip("pandas")
     x = np.random.default_rng(22).normal(size=(2, 2, 3))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kuq._array import Array, is_traced, namespace, safe_ratio, same_value
+from kuq._array import Array, detach, is_traced, namespace, safe_ratio, same_value
 from kuq.kernels.base import Score
-from kuq.result import cut, summaries, table_of
+from kuq.result import OF_LEVELS_OF_POINTS, cut, summaries, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +73,23 @@ class Partition(Mapping[str, Array]):
         parts = [part for name, part in self.components.items() if name != "noise"]
         return sum(parts[1:], start=parts[0])
 
+    @property
+    def note(self) -> str:
+        """What a reader has to know of the noise: that of points is unknown, and not zero.
+
+        >>> import kuq
+        >>> runs = kuq.Ensemble(kuq.Point([[0.0, 1.0], [4.0, 5.0]]), member_ndim=2)
+        >>> kuq.decompose(runs, "crps", levels=("model", "run")).note
+        'the noise of single values is unknown; the last level is their spread'
+        """
+        if is_traced(self.total):
+            return ""
+        xp = namespace(self.total)
+        known = ~xp.isnan(detach(self.total))
+        silent = (detach(self.noise) == 0) & known
+        alone = bool(xp.any(silent & (detach(self.total) != 0))) and bool(xp.all(silent | ~known))
+        return OF_LEVELS_OF_POINTS if alone else ""
+
     def shares(self) -> dict[str, Array]:
         """The share of every component in the total, zero where the total is zero.
 
@@ -104,6 +121,8 @@ class Partition(Mapping[str, Array]):
         frame = table_of(self, index)
         frame.attrs = {"design": self.design, "score": repr(self.score)}
         frame.attrs |= {"units": self.units, "method": self.method}
+        if self.note:
+            frame.attrs["note"] = self.note
         return frame
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
@@ -120,7 +139,8 @@ class Partition(Mapping[str, Array]):
         head += f"method={self.method!r}, units={self.units!r})"
         if is_traced(self.total) or 0 in shape:
             return head
-        return "\n".join([head, *summaries(self, max(map(len, self)))])
+        rows = [head, *([f"  {self.note}"] if self.note else [])]
+        return "\n".join([*rows, *summaries(self, max(map(len, self)))])
 
 
 def summed(components: Mapping[str, Array]) -> Array:

@@ -47,6 +47,7 @@ def test_dimensions_in_any_order_give_what_arrays_give(order, options):
         assert found[name].attrs["units"] == "K"
     assert found.attrs["design"] == wanted.design
     assert found.attrs["method"] == wanted.method
+    assert found.attrs["note"] == wanted.note
     assert found.attrs["estimator"] == wanted.estimator
 
 
@@ -76,6 +77,7 @@ def test_draws_are_noise_and_maps_are_kept():
     for name, part in wanted.items():
         np.testing.assert_allclose(found[name].values, part, rtol=1e-11, atol=ROUNDING)
     assert found.attrs["method"] == "samples"
+    assert "note" not in found.attrs
 
 
 def test_parameters_that_lack_a_level_hold_for_all_of_it():

@@ -233,7 +233,7 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
         f"{found.source.name}: {found.description}",
         f"levels: {about['design']}{fixed}",
         f"score: {cut(about['score'])} ({how})",
-        *(f"note: {note}" for note in found.notes),
+        *(f"note: {note}" for note in (*found.notes, about.get("note")) if note),
         "",
         table_of_parts(found.parts, found.input_weights),
         "",

@@ -13,12 +13,13 @@ import xarray as xr
 
 import kuq
 from kuq.distributions.nesting import even_weights, numbered, paths_of_axes
+from kuq.result import OF_LEVELS_OF_POINTS
 from kuq.scores.levels import Design
 from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, provenance, units_of
 from kuq.xarray.call import Settings, prepared
 from kuq.xarray.dimensions import MEMBER
-from kuq.xarray.layout import Data, Dimensions, Numbers, layout_of
+from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers, layout_of
 
 #: The dimension along which members of all levels lie while they are computed.
 _ALL = "members of all levels"
@@ -74,6 +75,8 @@ def partition(
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, trial.method, estimator=estimator, unbiased=unbiased)
     history["design"] = design.text
+    if call.layout.family is POINTS:
+        history["note"] = OF_LEVELS_OF_POINTS
     if design.fixed:
         history["fixed"] = ", ".join(design.levels[k] for k in sorted(design.fixed))
     parts = {
