@@ -168,6 +168,8 @@ ENSEMBLES = {
     "arrays in the list": (lambda: kuq.Ensemble([ZERO, np.zeros(3)]), ParameterError,
         "distribution", "ndarray",
         "(Samples|Point|Normal)"),
+    "member axes of a list": (lambda: kuq.Ensemble([ZERO, ZERO], member_ndim=2), ParameterError,
+        "member_ndim is for arrays", "Ensembles"),
     "an ensemble beside a law": (lambda: kuq.Ensemble([TWO, ZERO]), ShapeError,
         "as many levels", "Normal", r"Ensemble\(\[member\]\)"),
     "an evidential law as members": (lambda: kuq.Ensemble(kuq.NormalInverseGamma([0.0], 1, 2, 1)),

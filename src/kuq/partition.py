@@ -80,7 +80,7 @@ class Partition(Mapping[str, Array]):
         >>> import kuq
         >>> runs = kuq.Ensemble(kuq.Point([[0.0, 1.0], [4.0, 5.0]]), member_ndim=2)
         >>> kuq.decompose(runs, "crps", levels=("model", "run")).note
-        'the noise of single values is unknown; the last level is their spread'
+        'the noise of single values is unknown; their spread is in the levels'
         """
         if is_traced(self.total):
             return ""

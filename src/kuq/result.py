@@ -21,7 +21,7 @@ _KEYS = ("total", "aleatoric", "epistemic")
 OF_POINTS = "spread of the members; their own noise is unknown"
 OF_ONE_MODEL = "spread of the draws of one model; what the model does not know is unknown"
 #: What it is where there are levels of members that are points.
-OF_LEVELS_OF_POINTS = "the noise of single values is unknown; the last level is their spread"
+OF_LEVELS_OF_POINTS = "the noise of single values is unknown; their spread is in the levels"
 #: Characters of the score in the repr of a result.
 _LONGEST = 80
 

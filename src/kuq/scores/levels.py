@@ -144,13 +144,23 @@ class _Sets:
     """All sets of members that share their groups of some levels."""
 
     def __init__(self, kind: _Kind, paths: np.ndarray, weights: Array) -> None:
-        own = numbered(paths[:, kind])
-        self.members = [np.flatnonzero(own == k) for k in range(own.max() + 1)]
-        first = np.array([members[0] for members in self.members])
+        self.of = numbered(paths[:, kind])
+        order = np.argsort(self.of, kind="stable")
+        self.members = np.split(order, np.flatnonzero(np.diff(self.of[order])) + 1)
         #: One member of each.
-        self.first = index_array(first, weights)
-        mask = from_numpy((own[None, :] == np.arange(len(first))[:, None]) * 1.0, weights)
-        self.weight = namespace(weights).sum(mask * weights[None, :], axis=1)
+        self.first = index_array(np.array([members[0] for members in self.members]), weights)
+        self.weight = self.sums(weights)
+
+    def sums(self, values: Array) -> Array:
+        """Σ of values (M,) over the members of each."""
+        if isinstance(values, np.ndarray):
+            return np.bincount(self.of, values, len(self.members))
+        mask = (self.of[None, :] == np.arange(len(self.members))[:, None]) * 1.0
+        return namespace(values).sum(from_numpy(mask, values) * values[None, :], axis=1)
+
+    def spread(self, values: Array) -> Array:
+        """What each has (sets,), for every member."""
+        return namespace(values).take(values, index_array(self.of, values), axis=0)
 
     def pick(self, values: Array) -> Array:
         """The entry of one member of each, of values (M,) that are the same for all of them."""
@@ -241,8 +251,8 @@ class _Block:
 
     def _sums(self, levels: tuple[int, ...], values: Array) -> Array:
         """Σ of values (M,) over all that share these levels and those above, for every member."""
-        same = _same(self.paths[:, [*self.above, *levels]])
-        return namespace(values).sum(from_numpy(same * 1.0, values) * values[None, :], axis=1)
+        sets = _Sets((*self.above, *levels), self.paths, self.weights)
+        return sets.spread(sets.sums(values))
 
     def _check_groups(self) -> None:
         """Refuse levels with one group: two tell how far groups differ."""
@@ -325,12 +335,6 @@ def _subsets(items: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [
         chosen for size in range(len(items) + 1) for chosen in itertools.combinations(items, size)
     ]
-
-
-def _same(paths: np.ndarray) -> np.ndarray:
-    """Which members have the same path, (M, M)."""
-    same: np.ndarray = np.all(paths[:, None, :] == paths[None, :, :], axis=-1)
-    return same
 
 
 def _in_order(paths: np.ndarray) -> list[tuple[int, ...]]:
