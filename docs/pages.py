@@ -43,7 +43,8 @@ class Block:
 
     def commands(self) -> list[list[str]]:
         """The commands of a shell block that are kuq's, as lists of words."""
-        words = (shlex.split(line, comments=True) for line in self.code.splitlines())
+        lines = self.code.replace("\\\n", " ").splitlines()
+        words = (shlex.split(line, comments=True) for line in lines)
         return [line for line in words if line and line[0] in PROGRAMS]
 
 
@@ -72,6 +73,8 @@ def run(page: Path) -> Iterator[tuple[Block, str]]:
     """Run a page in the current folder; yields every block with what it printed."""
     Path("study").mkdir()
     Path("study/experiments").symlink_to(ROOT / "study" / "experiments")
+    Path("docs").mkdir()
+    Path("docs", "data").symlink_to(ROOT / "docs" / "data")
     names: dict[str, object] = {"__name__": "page"}
     os.environ.setdefault("MPLBACKEND", "agg")
     for block in blocks(page):

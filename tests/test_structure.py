@@ -15,7 +15,7 @@ LAYERS = (
     {"_array", "_compiled", "_linalg", "_numbers", "_special", "_threads"},
     {"_numba"},
     {"kernels"},
-    {"adapters", "distributions", "result"},
+    {"adapters", "distributions", "partition", "result"},
     {"expectations", "tiles"},
     {"forms"},
     {"answers", "door", "driver", "scores", "views"},

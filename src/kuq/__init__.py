@@ -40,6 +40,7 @@ from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadrati
 from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.structure import graph_walks, spectral, variogram
 from kuq.kernels.tail import tail
+from kuq.partition import Partition
 from kuq.result import Uncertainty
 from kuq.uncertainty import (
     decompose,
@@ -126,6 +127,7 @@ __all__ = [
     "NormalInverseGamma",
     "NormalMixture",
     "ParameterError",
+    "Partition",
     "Point",
     "Prediction",
     "Radial",

@@ -14,22 +14,23 @@ D(P̄, Q̄) themselves (``Question``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, namespace, require
+from kuq._array import Array, namespace, require, widen
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
-from kuq.distributions.laws import Law, Stack, worst_method
+from kuq.distributions.laws import Law, Stack, is_regular, worst_method
 from kuq.distributions.normal import Point
 from kuq.driver import expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
 from kuq.forms.form import MIXTURE, PAIRS, Question, Statistics, sides
 from kuq.kernels.base import Kernel, Radial, Score, Term
+from kuq.scores.levels import Design
 from kuq.scores.options import Options
-from kuq.tiles import member_pairs, tile_elements
+from kuq.tiles import member_pairs, pieces, tile_elements
 from kuq.views import AnyScore, View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
 
 
@@ -219,6 +220,72 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     zero = xp.zeros_like(stack.groups[0].atoms.mean()[0, :, 0, 0])
     cells = [rows[i, j] if i != j else zero for i in range(m) for j in range(m)]
     return xp.reshape(xp.stack(cells), (m, m, n))
+
+
+@in_parts(0, 1)
+def level_parts(
+    prediction: Ensemble, score: AnyScore, options: Options, design: Design
+) -> tuple[AnyScore, Array, Array, str]:
+    """The score, the noise (batch…), what each part of a design adds (parts, batch…), the method.
+
+    They are sums of dispersions inside of groups, so that no divergence of a pair is needed.
+    """
+    score = resolve_bandwidths(score, [prediction], options)
+
+    def noise(parts: Parts, w: Array) -> list[Array]:
+        return [namespace(w).sum(w * parts.of_laws(), axis=0), *spread(parts, w)]
+
+    def spread(parts: Parts, w: Array) -> list[Array]:
+        return [parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
+
+    def part(term: Term) -> tuple[Array, Array, str]:
+        (view,) = views(term, options, prediction)
+        groups, counts = design.groups(prediction.paths, widen(view.stack.member_weights()))
+        width = _width(view)
+
+        def of_rows(rows: slice) -> tuple[list[Array], str]:
+            stack = view.stack.index(rows)
+            own = width if width is None or isinstance(width, float) else width[rows]
+            (found, *levels), method = _over_laws(term, view.score, own, stack, options, noise)
+            for members in groups[1:]:
+                some = stack.at(members)
+                levels += _over_laws(term, view.score, own, some, options, spread)[0]
+            return [found, _counted(counts, levels, stack.has_tails)], method
+
+        results = [of_rows(rows) for rows in _rows_of(view.stack, groups, options)]
+        found, levels = (
+            column[0] if len(column) == 1 else namespace(column[0]).concat(column, axis=-1)
+            for column in map(list, zip(*(result for result, _ in results), strict=True))
+        )
+        return finished(found, view), finished(levels, view), results[0][1]
+
+    aleatoric, levels, methods = _over_terms(score, part)
+    return score, aleatoric, levels, worst_method(*methods)
+
+
+def _rows_of(stack: Stack, groups: list[np.ndarray], options: Options) -> Iterable[slice]:
+    """Parts of the batch: as a whole where groups are views, else as much as may be copied."""
+    count = stack.batch_count
+    if all(is_regular(group) for group in groups) or count == 0:
+        return [slice(0, count)]
+    each = sum(law.atoms.lead[0] * law.count * law.atoms.size for law in stack.groups)
+    budget = tile_elements(options.max_memory, stack.reference)
+    return pieces(count, each, budget, stack.reference)
+
+
+def _counted(counts: Array, values: list[Array], tails: bool) -> Array:
+    """Sums over groups of counts (parts, groups) and values (n,) of each group.
+
+    Every part has a share in every member: a moment that does not exist makes all parts infinite.
+    """
+    xp = namespace(values[0])
+    stacked = xp.stack(values)
+    counts = xp.astype(counts, stacked.dtype)
+    if not tails:
+        return xp.matmul(counts, stacked)
+    infinite = stacked == math.inf
+    found = xp.matmul(counts, xp.where(infinite, xp.zeros_like(stacked), stacked))
+    return xp.where(xp.any(infinite, axis=0), xp.full_like(found, math.inf), found)
 
 
 def _side_by_side(law: Law, count: int) -> Law:

@@ -19,6 +19,7 @@ from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
 from kuq.kernels.transforms import Select
+from kuq.partition import Partition
 from kuq.result import Uncertainty
 
 
@@ -212,8 +213,12 @@ def left(value: Array, like: Array) -> Array:
     return sys.modules["jax"].numpy.asarray(value)
 
 
-def left_result(result: Array | Uncertainty, like: Array) -> Array | Uncertainty:
+def left_result(
+    result: Array | Uncertainty | Partition, like: Array
+) -> Array | Uncertainty | Partition:
     """The same for what a call gives."""
+    if isinstance(result, Partition):
+        return result.mapped(lambda part: left(part, like))
     if not isinstance(result, Uncertainty):
         return left(result, like)
     total, aleatoric, epistemic = (left(result[part], like) for part in result)

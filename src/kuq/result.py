@@ -20,11 +20,14 @@ _KEYS = ("total", "aleatoric", "epistemic")
 #: What a result is where there is one level of uncertainty and not two.
 OF_POINTS = "spread of the members; their own noise is unknown"
 OF_ONE_MODEL = "spread of the draws of one model; what the model does not know is unknown"
+#: What it is where there are levels of members that are points.
+OF_LEVELS_OF_POINTS = "the noise of single values is unknown; their spread is in the levels"
 #: Characters of the score in the repr of a result.
 _LONGEST = 80
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """A text that fits a line."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
@@ -124,20 +127,7 @@ class Uncertainty(Mapping[str, Array]):
         >>> u.to_frame(index=["a", "b"]).epistemic.tolist()
         [0.972..., 0.0]
         """
-        try:
-            import pandas as pd
-        except ModuleNotFoundError as error:
-            raise ParameterError(
-                'to_frame needs pandas: pip install "kuq[files]", or take u["total"] as an array'
-            ) from error
-        shape = tuple(self.total.shape)
-        if index is None and len(shape) > 1:
-            index = pd.MultiIndex.from_product([range(n) for n in shape])
-        count = math.prod(shape)
-        if index is not None and len(index) != count:
-            raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
-        columns = {key: _in_numpy(self[key]).reshape(-1) for key in _KEYS}
-        frame = pd.DataFrame(columns, index=index)
+        frame = table_of(self, index)
         frame.attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
         if self.note:
             frame.attrs["note"] = self.note
@@ -151,31 +141,55 @@ class Uncertainty(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         shape = tuple(self.total.shape)
-        head = f"Uncertainty(shape={shape}, score={_cut(repr(self.score))}, "
+        head = f"Uncertainty(shape={shape}, score={cut(repr(self.score))}, "
         head += f"estimator={self.estimator!r}, unbiased={self.unbiased!r}, "
         head += f"method={self.method!r}, units={self.units!r})"
         if is_traced(self.total) or 0 in shape:
             return head
-        xp = namespace(self.total)
         rows = [head, *([f"  {self.note}"] if self.note else [])]
-        for key in _KEYS if self.is_split else _KEYS[:1]:
-            values = detach(self[key])
-            if not shape:
-                rows.append(f"  {key:<9} {float(values):.6g}")
-                continue
-            every = math.prod(shape)
-            known = values[~xp.isnan(values)]
-            missing = every - math.prod(known.shape)
-            if missing == every:
-                rows.append(f"  {key:<9} none: all {every} are NaN")
-                continue
-            low, high = float(xp.min(known)), float(xp.max(known))
-            mean = float(
-                xp.mean(xp.astype(known, xp.float32) if "16" in str(known.dtype) else known)
-            )
-            rows.append(f"  {key:<9} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
-            rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
-        return "\n".join(rows)
+        shown = _KEYS if self.is_split else _KEYS[:1]
+        return "\n".join([*rows, *summaries({key: self[key] for key in shown}, 9)])
+
+
+def summaries(parts: Mapping[str, Array], width: int) -> list[str]:
+    """A line for every part: its mean and range over the inputs."""
+    rows = []
+    for key, part in parts.items():
+        values = detach(part)
+        xp = namespace(values)
+        name = f"  {key:<{width}}"
+        if not values.shape:
+            rows.append(f"{name} {float(values):.6g}")
+            continue
+        every = math.prod(values.shape)
+        known = values[~xp.isnan(values)]
+        missing = every - math.prod(known.shape)
+        if missing == every:
+            rows.append(f"{name} none: all {every} are NaN")
+            continue
+        low, high = float(xp.min(known)), float(xp.max(known))
+        mean = float(xp.mean(xp.astype(known, xp.float32) if "16" in str(known.dtype) else known))
+        rows.append(f"{name} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
+        rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
+    return rows
+
+
+def table_of(parts: Mapping[str, Array], index: Any) -> pd.DataFrame:
+    """A pandas table with a row for every input and a column for every part."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            'to_frame needs pandas: pip install "kuq[files]", or take u["total"] as an array'
+        ) from error
+    shape = tuple(parts["total"].shape)
+    if index is None and len(shape) > 1:
+        index = pd.MultiIndex.from_product([range(n) for n in shape])
+    count = math.prod(shape)
+    if index is not None and len(index) != count:
+        raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
+    columns = {key: _in_numpy(part).reshape(-1) for key, part in parts.items()}
+    return pd.DataFrame(columns, index=index)
 
 
 def _in_numpy(array: Array) -> np.ndarray:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -30,7 +30,9 @@ from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
+from kuq.partition import Partition, summed
 from kuq.result import Uncertainty
+from kuq.scores.levels import Design
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.views import first_order
 
@@ -69,18 +71,61 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     return call
 
 
+class _Decompose(Protocol):
+    """What comes out depends on whether levels are named."""
+
+    @overload
+    def __call__(
+        self,
+        prediction: Prediction,
+        score: Score | str,
+        *,
+        estimator: str | None = None,
+        unbiased: bool | str = True,
+        rtol: float = 1e-8,
+        draws: int | None = None,
+        seed: int | None = None,
+        max_memory: float = DEFAULT_MEMORY,
+    ) -> Uncertainty: ...
+
+    @overload
+    def __call__(
+        self,
+        prediction: Prediction,
+        score: Score | str,
+        *,
+        levels: str | Sequence[str],
+        crossed: bool | Sequence[str] | None = None,
+        fixed: str | Sequence[str] = (),
+        estimator: str | None = None,
+        unbiased: bool | str = True,
+        rtol: float = 1e-8,
+        draws: int | None = None,
+        seed: int | None = None,
+        max_memory: float = DEFAULT_MEMORY,
+    ) -> Partition: ...
+
+
+def _by_levels(function: Callable[..., Uncertainty | Partition]) -> _Decompose:
+    return cast(_Decompose, function)
+
+
+@_by_levels
 @_alone
 def decompose(
     prediction: Prediction,
     score: Score | str,
     *,
+    levels: str | Sequence[str] | None = None,
+    crossed: bool | Sequence[str] | None = None,
+    fixed: str | Sequence[str] = (),
     estimator: str | None = None,
     unbiased: bool | str = True,
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
-) -> Uncertainty:
+) -> Uncertainty | Partition:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
 
     ``prediction`` is an Ensemble or a NormalInverseGamma. ``score`` is an object such as
@@ -94,10 +139,19 @@ def decompose(
     one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
     and the canonical form of its laws have to fit; so has what a transform of yours returns.
 
+    ``levels`` names the levels of an Ensemble of Ensembles, outermost first, and gives a
+    ``Partition``: noise, what each level adds, and the total. Levels lie inside of those before
+    them; ``crossed`` names those that do not (True: all), whose interactions become parts as well.
+    ``fixed`` names levels that are there as a whole and no sample of more.
+
     >>> import kuq, numpy as np
     >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [2.0]], 1.0)), kuq.SquaredError())
     >>> float(u.aleatoric[0]), float(u.epistemic[0])
     (1.0, 4.0)
+    >>> runs = kuq.Ensemble(kuq.Normal([[0.0, 2.0], [6.0, 8.0]], 1.0), member_ndim=2)
+    >>> u = kuq.decompose(runs, "variance", levels=("model", "run"), unbiased=False)
+    >>> {name: float(part) for name, part in u.items()}
+    {'total': 11.0, 'noise': 1.0, 'model': 9.0, 'run': 1.0}
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     if estimator is None:
@@ -112,7 +166,13 @@ def decompose(
             f"decompose needs a second-order prediction, got {prediction!r}; wrap the members "
             "in kuq.Ensemble(...), or use kuq.entropy for the uncertainty of a single law"
         )
+    if levels is not None:
+        design = _design(prediction, score, levels, crossed, fixed)
+        return _partition(prediction, score, options, design, estimator, unbiased)
+    if crossed is not None or fixed != ():
+        raise ParameterError("crossed and fixed are names of levels; name them all: levels=(...)")
     if isinstance(prediction, Ensemble):
+        _check_depth(prediction)
         _check_member_count(prediction, options, estimator, score)
         _check_draws(prediction, options)
     elif not isinstance(prediction, NormalInverseGamma):
@@ -127,6 +187,66 @@ def decompose(
         prediction, score, options, estimator=estimator
     )
     return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+
+
+def _design(
+    prediction: Prediction,
+    score: Score,
+    levels: str | Sequence[str],
+    crossed: bool | Sequence[str] | None,
+    fixed: str | Sequence[str],
+) -> Design:
+    if not isinstance(prediction, Ensemble):
+        raise ParameterError(f"levels need an Ensemble, got {type(prediction).__name__}")
+    if score.local:
+        raise ParameterError(
+            f"levels need a kernel score such as CRPS(), got {score!r}: its divergences are no "
+            "squared distances, and have no analysis of variance"
+        )
+    return Design.checked(levels, crossed, fixed, prediction.depth)
+
+
+def _partition(
+    prediction: Prediction,
+    score: Score,
+    options: Options,
+    design: Design,
+    estimator: str,
+    unbiased: bool | str,
+) -> Partition:
+    assert isinstance(prediction, Ensemble)
+    _check_draws(prediction, options)
+    prediction = prediction.beside(score.arrays).counting()
+    used = design if options.unbiased_members else design.taken_as_it_is()
+    resolved, noise, parts, method = answers.level_parts(prediction, score, options, design=used)
+    if estimator == "bma":
+        parts = parts / 2
+    if not options.unbiased_members and not options.unbiased_samples:
+        xp = namespace(parts)  # none is negative; what rounding left of equal ones is zero
+        parts = xp.where(parts < 0, xp.zeros_like(parts), parts)
+    found = {"noise": noise}
+    found |= {name: parts[k, ...] for k, name in enumerate(design.parts)}
+    components = {name: _as_array(part, prediction) for name, part in found.items()}
+    return Partition(
+        total=_as_array(summed(components), prediction),
+        components=components,
+        levels=design.levels,
+        design=design.text,
+        fixed=tuple(design.levels[k] for k in sorted(design.fixed)),
+        score=resolved,
+        estimator=estimator,
+        unbiased=unbiased,
+        method=method,
+        units=resolved.units,
+    )
+
+
+def _check_depth(prediction: Ensemble) -> None:
+    if prediction.depth > 1:
+        raise ParameterError(
+            f"{prediction!r} has {prediction.depth} levels; name them, outermost first: "
+            'levels=("model", "run"), or pass ensemble.flattened() for the members in no groups'
+        )
 
 
 def _result(

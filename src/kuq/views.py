@@ -303,7 +303,7 @@ def _transformed(
         return members[0]
     laws = [member for member in members if isinstance(member, Distribution)]
     stacked = isinstance(prediction.members, Distribution)
-    return Ensemble(laws[0] if stacked else laws, prediction.weights)
+    return prediction.with_members(laws[0] if stacked else laws)
 
 
 def _transform_law(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +17,11 @@ from kuq.cli.arguments import (
     score_with_estimator,
 )
 from kuq.cli.progress import ProgressBar
-from kuq.errors import NoClosedFormError
+from kuq.errors import NoClosedFormError, ParameterError
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
-    from kuq.files import DecomposedFile
+    from kuq.files import DecomposedFile, Layout
     from kuq.reports.judgement import Judgement
 
 _EXAMPLES = """\
@@ -99,6 +101,24 @@ def add(commands: Commands) -> None:
         layout.add_argument(*names, dest=role, metavar="NAME", help=text)
     layout.add_argument("--member", metavar="DIM", help="the dimension, column or axis of members")
     layout.add_argument(
+        "--levels",
+        metavar="DIM,...",
+        help="in .nc and .zarr several dimensions of members, outermost first, such as "
+        "scenario,model,run: what each of them adds; each lies inside of those before it",
+    )
+    layout.add_argument(
+        "--crossed",
+        default="",
+        metavar="DIM,...",
+        help="levels that do not lie inside of each other: every combination is there",
+    )
+    layout.add_argument(
+        "--fixed",
+        default="",
+        metavar="DIM,...",
+        help="levels that are there as a whole, and no sample of more",
+    )
+    layout.add_argument(
         "--draws",
         "--sample",
         dest="sample",
@@ -138,7 +158,7 @@ def run(options: argparse.Namespace) -> int:
     from kuq.reports.page import PAGE
 
     names = Names(options.loc, options.scale, options.samples, options.points, options.weights)
-    event = tuple(part.strip() for part in options.event.split(",") if part.strip())
+    event = _names(options.event)
     layout = Layout(
         names,
         options.member,
@@ -148,11 +168,15 @@ def run(options: argparse.Namespace) -> int:
         options.target,
         options.area_weights,
     )
+    if options.levels is not None:
+        return _levels(options, layout)
+    if options.crossed or options.fixed:
+        raise ParameterError("--crossed and --fixed are names of --levels; name them all")
     score, estimator = options.score
     if options.report is not None:
         check_target(options.report, PAGE, [options.file])  # before anything is computed
     progress = ProgressBar()
-    try:
+    with _in_words_of_the_command():
         result = decompose_file(
             options.file,
             score,
@@ -163,9 +187,6 @@ def run(options: argparse.Namespace) -> int:
             seed=options.seed,
             estimator=options.estimator or estimator,
         )
-    except NoClosedFormError as error:  # in words of the command line
-        text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
-        raise NoClosedFormError(text) from None
     progress.end()
     judged = [judge(one) for one in result.variables]
     print(printable(_summary(result, judged)))
@@ -176,6 +197,59 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.report, decomposition_report(result, judged), PAGE, inputs)
         print(f"report: {options.report}")
     return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _levels(options: argparse.Namespace, layout: Layout) -> int:
+    """Decompose into levels, write, and print a summary."""
+    from kuq.files import Levels, partition_file
+    from kuq.reports.summary import table_of_parts
+    from kuq.result import cut
+
+    if options.report is not None:
+        raise ParameterError("--report is a page about one level of members; leave --levels out")
+    score, estimator = options.score
+    progress = ProgressBar()
+    with _in_words_of_the_command():
+        found = partition_file(
+            options.file,
+            score,
+            Levels(_names(options.levels), _names(options.crossed), _names(options.fixed)),
+            out=options.out,
+            layout=layout,
+            progress=progress,
+            draws=options.monte_carlo,
+            seed=options.seed,
+            estimator=options.estimator or estimator,
+        )
+    progress.end()
+    about = found.about
+    how = f"{about['units']}; {about['method']}; estimator {about['estimator']}"
+    fixed = f", fixed: {about['fixed']}" if "fixed" in about else ""
+    lines = [
+        f"{found.source.name}: {found.description}",
+        f"levels: {about['design']}{fixed}",
+        f"score: {cut(about['score'])} ({how})",
+        *(f"note: {note}" for note in (*found.notes, about.get("note")) if note),
+        "",
+        table_of_parts(found.parts, found.input_weights),
+        "",
+        f"written: {found.out}",
+    ]
+    print(printable("\n".join(lines)))
+    return 0
+
+
+@contextmanager
+def _in_words_of_the_command() -> Iterator[None]:
+    try:
+        yield
+    except NoClosedFormError as error:
+        text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
+        raise NoClosedFormError(text) from None
 
 
 def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:

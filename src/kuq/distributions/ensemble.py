@@ -25,6 +25,8 @@ from kuq._array import (
     require_finite,
     safe_sqrt,
 )
+from kuq._numbers import whole_number
+from kuq.distributions import nesting
 from kuq.distributions.base import Distribution, Prediction, check_factors
 from kuq.distributions.laws import Law, Stack
 from kuq.distributions.log_densities import mixed_log_density
@@ -43,17 +45,38 @@ class Ensemble(Prediction):
     are converted by ``kuq.as_distribution``. ``weights`` (M,) are normalised. Where a first-order
     law is expected, an Ensemble means its mixture.
 
+    Groups of members, such as runs of models, are a list of Ensembles of any sizes, or the first
+    ``member_ndim`` axes of arrays, with weights of their shape: ``decompose(…, levels=…)`` tells
+    what each level adds. Groups without weights count the same, and so do members of a group.
+
     >>> import kuq, numpy as np
     >>> kuq.Ensemble(kuq.Samples(np.zeros((4, 5, 8))))
     Ensemble of 4 × Samples(batch=(5,), N=8, event=())
+    >>> kuq.Ensemble(kuq.Samples(np.zeros((3, 4, 5, 8))), member_ndim=2)
+    Ensemble of 3 groups with 12 × Samples(batch=(5,), N=8, event=())
     """
 
     batch_shape: tuple[int, ...] = ()
     event_shape: tuple[int, ...] = ()
     reference: Array = None
 
-    def __init__(self, members: Distribution | Sequence[Any], weights: Any = None) -> None:
+    def __init__(
+        self,
+        members: Distribution | Sequence[Any],
+        weights: Any = None,
+        member_ndim: int = 1,
+    ) -> None:
         members = _converted(members)
+        axes = whole_number(member_ndim, "member_ndim", 1)
+        paths = None
+        if isinstance(members, (list, tuple)) and any(isinstance(m, Ensemble) for m in members):
+            members, weights, paths = _of_groups(members, weights)
+        elif axes > 1 and isinstance(members, Distribution):
+            shape = members.batch_shape[:axes]
+            members, paths = nesting.axes_joined(members, axes), nesting.paths_of_axes(shape)
+            weights = None if weights is None else nesting.weights_joined(weights, shape)
+        elif axes > 1:
+            raise ParameterError("member_ndim is for arrays; list groups of members as Ensembles")
         if weights is not None:
             members = _beside(members, weights)
         if isinstance(members, Distribution):
@@ -85,6 +108,32 @@ class Ensemble(Prediction):
         self.reference = first.reference
         self._first = first
         self.weights = None if weights is None else self._normalised(weights)
+        #: In which group of every level a member is, (M, levels).
+        self.paths = np.arange(count)[:, None] if paths is None else paths
+
+    @property
+    def depth(self) -> int:
+        """How many levels there are: one, or more where members are in groups."""
+        return int(self.paths.shape[1])
+
+    def flattened(self) -> Ensemble:
+        """The same members, with the same weights, in no groups.
+
+        >>> import kuq
+        >>> kuq.Ensemble([kuq.Ensemble(kuq.Point([0.0, 1.0]))] * 2).flattened()
+        Ensemble of 4 × Point(batch=(), event=())
+        """
+        return Ensemble(self.members, self.weights)
+
+    def in_groups(self, paths: np.ndarray) -> Ensemble:
+        """The same members, with the same weights, in groups of every level, (M, levels)."""
+        grouped = copy.copy(self)
+        grouped.paths = paths
+        return grouped
+
+    def with_members(self, members: Any) -> Ensemble:
+        """Other laws in the same places, with the same weights."""
+        return Ensemble(members, self.weights).in_groups(self.paths)
 
     def mapped(self, change: Callable[[Array], Array]) -> Ensemble:
         changed = self._with(lambda law: law.mapped(change))
@@ -113,7 +162,7 @@ class Ensemble(Prediction):
         return changed
 
     def in_jax(self) -> Ensemble:
-        return Ensemble(_in_jax(self.members), self.weights)
+        return self.with_members(_in_jax(self.members))
 
     def _check_list(self) -> Distribution:
         assert isinstance(self.members, tuple)
@@ -141,19 +190,7 @@ class Ensemble(Prediction):
         return first
 
     def _normalised(self, weights: Any) -> Array:
-        taken, _ = adopt(weights=weights, like=self.reference)
-        weights = taken["weights"]
-        xp = namespace(weights)
-        if tuple(weights.shape) != (self.member_count,):
-            raise ShapeError(
-                f"weights of Ensemble must have shape ({self.member_count},), "
-                f"got {tuple(weights.shape)}"
-            )
-        require_finite(**{"weights of Ensemble": weights})
-        require(weights >= 0, "weights of Ensemble", "≥ 0", weights)
-        total = xp.sum(weights)
-        require(total > 0, "the sum of the weights of Ensemble", "positive", total)
-        return xp.astype(weights / total, self.reference.dtype)
+        return _normalised(weights, self.member_count, self.reference)
 
     def counting(self) -> Ensemble:
         """The members that count: those of weight zero change nothing.
@@ -190,6 +227,7 @@ class Ensemble(Prediction):
         part.members, part._first, part.member_count = members, first, len(kept)
         part.reference = first.reference
         part.weights = xp.take(self.weights, index, axis=0)
+        part.paths = self.paths[kept]
         return part
 
     def _strays(self) -> Array:
@@ -214,7 +252,7 @@ class Ensemble(Prediction):
             chosen = xp.take(array, best, axis=0)
             return xp.where(away[(..., *(None,) * (array.ndim - 1))], chosen, array)
 
-        return Ensemble(members.mapped(replaced), self.weights)
+        return self.with_members(members.mapped(replaced))
 
     def mean(self) -> Array:
         members = self.counting()
@@ -238,7 +276,7 @@ class Ensemble(Prediction):
                 member.stretched(before[m, ...], after[m, ...], aleatoric)
                 for m, member in enumerate(self.members)
             ]
-        return Ensemble(members, self.weights)
+        return self.with_members(members)
 
     def sample(self, draws: int, seed: Any = None) -> Array:
         rng = np.random.default_rng(seed)
@@ -315,12 +353,54 @@ class Ensemble(Prediction):
 
     def _describe(self) -> str:
         inner = self._first
+        groups = ""
+        for level in range(1, self.depth):
+            count = len(np.unique(self.paths[:, :level], axis=0))
+            groups += f"{count} {'group' if count == 1 else 'groups'} with "
         if isinstance(self.members, Distribution):
             sizes = f"batch={self.batch_shape}{inner._sizes()}, event={self.event_shape}"
-            return f"Ensemble of {self.member_count} × {type(inner).__name__}({sizes})"
+            return f"Ensemble of {groups}{self.member_count} × {type(inner).__name__}({sizes})"
         shown = [repr(m) for m in self.members]
         kinds = [f"{count} × {text}" for text, count in Counter(shown).items()]
-        return f"Ensemble of {' + '.join(kinds)}"
+        return f"Ensemble of {groups}{' + '.join(kinds)}"
+
+
+def _normalised(weights: Any, count: int, like: Array) -> Array:
+    taken, _ = adopt(weights=weights, like=like)
+    weights = taken["weights"]
+    xp = namespace(weights)
+    if tuple(weights.shape) != (count,):
+        raise ShapeError(
+            f"weights of Ensemble must have shape ({count},), got {tuple(weights.shape)}"
+        )
+    require_finite(**{"weights of Ensemble": weights})
+    require(weights >= 0, "weights of Ensemble", "≥ 0", weights)
+    total = xp.sum(weights)
+    require(total > 0, "the sum of the weights of Ensemble", "positive", total)
+    return xp.astype(weights / total, like.dtype)
+
+
+def _of_groups(groups: Sequence[Any], weights: Any) -> tuple[Any, Any, np.ndarray]:
+    """The leaves of ensembles, what each of them counts, and where it stands."""
+    for member in groups:
+        if not isinstance(member, Ensemble):
+            raise ShapeError(
+                "groups of an Ensemble need as many levels each: all members are Ensembles, or "
+                f"none is, got {member!r}; wrap a group of one as Ensemble([member])"
+            )
+    references = [group.reference for group in groups]
+    beside = [*references, *([] if weights is None else [weights])]
+    groups = [group.beside(beside) for group in groups]
+    leaves, paths = nesting.leaves_of(groups)
+    even = len({group.member_count for group in groups}) == 1
+    if weights is None and even and all(group.weights is None for group in groups):
+        return leaves, None, paths
+    count = len(groups)
+    like = groups[0].reference
+    outer = _normalised(np.full(count, 1 / count) if weights is None else weights, count, like)
+    inner = [group.member_weights() for group in groups]
+    xp = namespace(*inner)
+    return leaves, xp.concat([outer[k] * own for k, own in enumerate(inner)]), paths
 
 
 def _converted(members: Any) -> Any:

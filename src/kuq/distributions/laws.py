@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kuq._array import Array, constants, from_numpy, index_array, namespace, safe_sqrt, widen
+from kuq._array import (
+    Array,
+    constants,
+    from_numpy,
+    index_array,
+    namespace,
+    safe_ratio,
+    safe_sqrt,
+    widen,
+)
 from kuq.distributions.atoms import Atoms, LowRanks, Normals, Points, Products
 
 if TYPE_CHECKING:
@@ -276,6 +285,19 @@ class Stack:
         share = xp.sum(own)
         return Stack(groups, own / share), share, places
 
+    def at(self, places: np.ndarray) -> Stack:
+        """Some members, by increasing positions, with their share of the weight."""
+        groups = []
+        for start, group in self.offsets():
+            own = places[(places >= start) & (places < start + group.atoms.lead[0])] - start
+            if own.size:
+                groups.append(group.index(_picked(own)))
+        weights = self.weights
+        if weights is not None:
+            weights = _picked(places)(weights)
+            weights = safe_ratio(weights, namespace(weights).sum(weights))
+        return Stack(tuple(groups), weights)
+
     def coordinates(self, part: slice) -> Stack:
         """A part of the coordinates of every member."""
 
@@ -295,6 +317,20 @@ class Stack:
     def method(self) -> str:
         by_atoms = [group.method for group in self.groups if group.source is None]
         return worst_method("exact", *by_atoms)
+
+
+def is_regular(places: np.ndarray) -> bool:
+    """Whether increasing positions are equally spaced: then a part of an array is a view."""
+    return len(places) < 3 or bool(np.all(np.diff(places, 2) == 0))
+
+
+def _picked(places: np.ndarray) -> Callable[[Array], Array]:
+    """Takes positions along the first axis."""
+    if is_regular(places):
+        step = int(places[1] - places[0]) if len(places) > 1 else 1
+        part = slice(int(places[0]), int(places[-1]) + 1, step)
+        return lambda array: array[part]
+    return lambda array: namespace(array).take(array, index_array(places, array), axis=0)
 
 
 def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:

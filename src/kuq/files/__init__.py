@@ -2,9 +2,19 @@
 
 from kuq.files.decompose import Layout, decompose_file
 from kuq.files.decomposed import Decomposed, DecomposedFile
+from kuq.files.levels import Levels, PartitionedFile, partition_file
 from kuq.files.roles import Names
 
-__all__ = ["Decomposed", "DecomposedFile", "Layout", "Names", "decompose_file"]
+__all__ = [
+    "Decomposed",
+    "DecomposedFile",
+    "Layout",
+    "Levels",
+    "Names",
+    "PartitionedFile",
+    "decompose_file",
+    "partition_file",
+]
 
 
 def __dir__() -> list[str]:

@@ -76,9 +76,8 @@ def decompose_file(
     ('p-uncertainty.npz', [4.0])
     """
     layout = Layout() if layout is None else layout
+    out = checked_paths(path, out)
     suffix = _suffix(path)
-    out = path.with_name(f"{path.stem}-uncertainty{path.suffix}") if out is None else out
-    _check_paths(path, out, suffix)
     options: dict[str, Any] = {"draws": draws, "seed": seed}
     if layout.area_weights and suffix not in GRIDS:
         raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
@@ -149,6 +148,14 @@ def _suffix(path: Path) -> str:
     if suffix not in SUFFIXES:
         raise ParameterError(f"a file must end in {', '.join(SUFFIXES)}; got {path.name!r}")
     return suffix
+
+
+def checked_paths(path: Path, out: Path | None) -> Path:
+    """Where to write what comes out of a file that can be read."""
+    suffix = _suffix(path)
+    out = path.with_name(f"{path.stem}-uncertainty{path.suffix}") if out is None else out
+    _check_paths(path, out, suffix)
+    return out
 
 
 def _check_paths(path: Path, out: Path, suffix: str) -> None:

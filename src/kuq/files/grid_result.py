@@ -57,8 +57,8 @@ def read_result(
     with opened(out) as grid:
         written = grid.dataset[[f"{prefix}{part}" for part in PARTS]]
         total = written[f"{prefix}total"]
-        every = _strides(total, tuple(total.dims), 1, _MOST_VALUES)
-        some = written.isel({dim: slice(None, None, step) for dim, step in every.items()}).load()
+        some, every = thinned(written, total)
+        some.load()
     dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
     parts = {part: some[f"{prefix}{part}"].values for part in PARTS}
     uncertainty = Uncertainty(
@@ -84,9 +84,7 @@ def read_result(
     if missing:
         count = parts["total"].size
         notes.append(f"{missing} of {count} inputs have missing values (NaN) and no result")
-    if any(step > 1 for step in every.values()):
-        thinned = (f"every {step}th along {dim}" for dim, step in every.items() if step > 1)
-        notes.append(f"figures and tables show {', '.join(thinned)}")
+    notes += told_thinned(every)
     return Decomposed(
         name=name,
         uncertainty=uncertainty,
@@ -99,7 +97,7 @@ def read_result(
         options=options,
         notes=tuple(notes),
         member_names=tuple(_label(v) for v in known[member].values) if member in known else (),
-        input_weights=_areas(some[f"{prefix}total"]) if made.by_area else None,
+        input_weights=areas(some[f"{prefix}total"]) if made.by_area else None,
         target=layout.target,
     )
 
@@ -117,7 +115,19 @@ def _described(call: Call, sizes: dict[Any, int]) -> str:
     return f"{who}; {for_what({str(dim): n for dim, n in sizes.items()}, outcome)}"
 
 
-def _areas(total: xr.DataArray) -> np.ndarray:
+def thinned(written: xr.Dataset, total: xr.DataArray) -> tuple[xr.Dataset, dict[Any, int]]:
+    """A result, or every so many of its values if there are more than fit, and how many."""
+    steps = _strides(total, tuple(total.dims), 1, _MOST_VALUES)
+    return written.isel({dim: slice(None, None, step) for dim, step in steps.items()}), steps
+
+
+def told_thinned(steps: dict[Any, int]) -> list[str]:
+    """A note where not all values are looked at."""
+    some = [f"every {step}th along {dim}" for dim, step in steps.items() if step > 1]
+    return [f"figures and tables show {', '.join(some)}"] if some else []
+
+
+def areas(total: xr.DataArray) -> np.ndarray:
     """The areas of the cells of a result, in its shape."""
     import xarray as xr
 

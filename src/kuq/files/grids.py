@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kuq.xarray.layout import Layout as NamedLayout
 
 #: Bytes of a variable in one piece, pieces at once, and scratch memory of each.
-_PIECE, _WORKERS, _SCRATCH = 2**24, 4, 2**25
+_PIECE, _WORKERS, SCRATCH = 2**24, 4, 2**25
 
 
 def decompose_grid(
@@ -56,10 +56,7 @@ def decompose_grid(
     estimator: str = "pairwise",
 ) -> DecomposedFile:
     """Decompose a NetCDF file or Zarr store into another, without loading it as a whole."""
-    try:
-        importlib.import_module("dask")
-    except ImportError:
-        raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
+    needs_dask()
     import xarray as xr
 
     layout = replace(layout, nan_policy=layout.nan_policy or "propagate")
@@ -77,8 +74,8 @@ def decompose_grid(
         unused = [str(n) for n in grid.dataset.data_vars if str(n) not in used]
         attrs = next(iter(made.values())).u.attrs if len(made) == 1 else grid.dataset.attrs
         whole = xr.Dataset(parts, attrs=attrs).drop_encoding()  # codecs of another format
-        with _telling(progress):
-            _write(whole, out, path)
+        with telling(progress):
+            written(whole, out, path)
     variables: list[Decomposed] = []
     for name, one in made.items():
         found = read_result(path, out, name, _prefix(name, every), one, every[name], options)
@@ -87,6 +84,14 @@ def decompose_grid(
             notes = (*notes, f"not used: {listed(unused)}")
         variables.append(replace(found, notes=notes))
     return DecomposedFile(path, out, tuple(variables))
+
+
+def needs_dask() -> None:
+    """Refuse where what reads grids is not installed."""
+    try:
+        importlib.import_module("dask")
+    except ImportError:
+        raise ParameterError('.nc and .zarr files need: pip install "kuq[files]"') from None
 
 
 def _prefix(name: str, every: dict[str, Layout]) -> str:
@@ -109,7 +114,7 @@ def _decomposed(
         "nan_policy": policy,
         "draws": options["draws"],
         "seed": options["seed"],
-        "max_memory": _SCRATCH,
+        "max_memory": SCRATCH,
     }
     found = prediction_in(grid, layout)
     data = found.data
@@ -122,7 +127,7 @@ def _decomposed(
     names, variables = layout_of(data, dims, policy)
     if found.outcome is not None:
         check_outcome(found.outcome, names, data.dims)
-    data = _in_pieces(grid.path, data, found, names, variables)
+    data = in_pieces(grid.path, data, found, names, variables)
     cells = never_known(data, names, layout_of(data, dims, policy)[1]) if event else None
     weights, notes = cell_weights(data, layout, cells)
     if cells is not None:
@@ -148,19 +153,20 @@ def _decomposed(
     return Made(u, call, about, (*found.notes, *notes), used, cells, by_area)
 
 
-def _in_pieces(
+def in_pieces(
     path: Path,
     data: Any,
     found: Found,
     names: NamedLayout,
     variables: dict[str, xr.DataArray],
+    levels: tuple[Hashable, ...] = (),
 ) -> Any:
     """The data as Dask arrays, each piece with whole predictions and cut along the batch.
 
     Pieces are read from the file as they are needed; a Dask array with the chunks of the file
     would have to be rearranged, which can take the memory of all of it.
     """
-    core = {dim for dims in names.core_dims(variables) for dim in dims}
+    core = {dim for dims in names.core_dims(variables) for dim in dims} | set(levels)
     every = variables.values()
     sizes = {dim: n for v in every for dim, n in v.sizes.items() if dim not in core}
     largest = max(every, key=lambda v: math.prod(n for d, n in v.sizes.items() if d in core))
@@ -219,7 +225,7 @@ def _piece(size: int, stored: int, room: int) -> int:
     return room // stored * stored if stored <= room else room
 
 
-def _telling(progress: Progress | None) -> Any:
+def telling(progress: Progress | None) -> Any:
     """While it is entered, tells how many tasks of Dask are done."""
     from dask import callbacks
 
@@ -237,7 +243,8 @@ def _telling(progress: Progress | None) -> Any:
     return make(start_state=start, posttask=finished)
 
 
-def _write(u: xr.Dataset, out: Path, source: Path) -> None:
+def written(u: xr.Dataset, out: Path, source: Path) -> None:
+    """Compute a result into a file of its own, whole or not at all."""
     suffix = out.suffix.lower()
     u = u.assign_attrs({MADE_BY: grid_mark({*u.variables, *u.dims})})
     with replacing(out, KINDS[suffix], [source]) as part, _threads():

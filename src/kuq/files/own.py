@@ -38,9 +38,13 @@ def _names(mark: str) -> set[str]:
 
 
 def _has_parts(names: Iterable[str]) -> bool:
-    """Whether all components are there, of at least one variable."""
-    ends = [{name.removesuffix(part) for name in names if name.endswith(part)} for part in PARTS]
-    return bool(set.intersection(*ends))
+    """Whether all components are there, or total and noise, of at least one variable."""
+    known = list(names)
+
+    def before(part: str) -> set[str]:
+        return {name.removesuffix(part) for name in known if name.endswith(part)}
+
+    return any(set.intersection(*map(before, parts)) for parts in (PARTS, ("total", "noise")))
 
 
 def _own_npz(path: Path) -> bool:

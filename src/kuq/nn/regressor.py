@@ -233,7 +233,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         >>> model.predict_uncertainty(x, kuq.CRPS()).epistemic.shape
         (50,)
         """
-        return decompose(self.predict_distribution(X), score, **options)
+        found: Uncertainty = decompose(self.predict_distribution(X), score, **options)
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings, scaling, weights and names of features to one file.

@@ -2,6 +2,7 @@
 
 from kuq.plot.comparison import kernel_comparison
 from kuq.plot.decomposition import decomposition
+from kuq.plot.levels import partition
 from kuq.plot.maps import uncertainty_map
 from kuq.plot.members import divergence_matrix
 from kuq.plot.protocols import ood_histograms, retention_curve
@@ -11,6 +12,7 @@ __all__ = [
     "divergence_matrix",
     "kernel_comparison",
     "ood_histograms",
+    "partition",
     "retention_curve",
     "uncertainty_map",
 ]

@@ -49,7 +49,7 @@ def decomposition(
     if parts is None:
         parts = ("total",) if note else PARTS
     drawn = [(part, part_of(u, part)) for part in parts]
-    at, label = _inputs(drawn[0][1], x)
+    at, label = inputs_of(drawn[0][1], x)
     order = np.argsort(at, kind="stable")
     ax = axes_or_new(ax)
     for part, component in drawn:
@@ -79,7 +79,7 @@ def _note(u: Any) -> str:
     return str(getattr(u, "attrs", {}).get("note", ""))
 
 
-def _inputs(component: Any, x: Any) -> tuple[np.ndarray, str]:
+def inputs_of(component: Any, x: Any) -> tuple[np.ndarray, str]:
     """Where the values stand along the axis, and its label."""
     if x is None and is_labelled(component) and len(component.dims) == 1:
         (name,) = component.dims

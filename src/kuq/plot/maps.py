@@ -29,8 +29,9 @@ def uncertainty_map(
 ) -> Axes:
     """Draw a component of uncertainty over a grid of two axes, with a colour bar.
 
-    ``values`` is an Uncertainty, a Dataset or a DataArray whose coordinates are the axes, or a
-    plain array (rows, columns) with the places of columns and rows in ``x`` and ``y``.
+    ``values`` is an Uncertainty, a Partition (of which ``part`` may be a level), a Dataset or a
+    DataArray whose coordinates are the axes, or a plain array (rows, columns) with the places of
+    columns and rows in ``x`` and ``y``.
 
     >>> import kuq, numpy as np, matplotlib
     >>> matplotlib.use("agg")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kuq.errors import KuqError, ParameterError, ShapeError
+from kuq.partition import Partition
 from kuq.result import Uncertainty
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def is_labelled(array: Any) -> bool:
 
 
 def part_of(u: Any, part: str) -> Any:
-    """One component of an Uncertainty, a Dataset or another mapping."""
-    if part not in PARTS:
-        raise ParameterError(f"part must be one of {', '.join(PARTS)}; got {part!r}")
+    """One component of an Uncertainty, a Partition, a Dataset or another mapping."""
+    known = ("total", *levels) if (levels := components_of(u)) else PARTS
+    if part not in known:
+        raise ParameterError(f"part must be one of {', '.join(known)}; got {part!r}")
     if not isinstance(u, Mapping) and not hasattr(u, "data_vars"):
         raise ParameterError(
             "an Uncertainty, or a Dataset with total, aleatoric and epistemic, is needed; got "
@@ -76,11 +78,22 @@ def part_of(u: Any, part: str) -> Any:
     return u[part]
 
 
+def components_of(u: Any) -> dict[str, Any]:
+    """Noise and levels of a Partition, or of a Dataset that holds one; else nothing."""
+    if isinstance(u, Partition):
+        return dict(u.components)
+    if not hasattr(u, "data_vars") or "noise" not in u:
+        return {}
+    return {str(name): u[name] for name in u.data_vars if name != "total"}
+
+
 def units_of(u: Any) -> str:
     """The unit of an uncertainty, where it is known."""
-    if isinstance(u, Uncertainty):
+    if isinstance(u, (Uncertainty, Partition)):
         return u.units
     attributes = getattr(u, "attrs", {})
+    if components_of(u):
+        attributes = u["noise"].attrs
     return str(attributes.get("units", ""))
 
 

@@ -149,8 +149,8 @@ def select_score(
     median distance and their multi-scale means. Another than the first is chosen only if its gain
     is beyond noise (its interval lies above zero, with all candidates looked at together) and is
     at least ``tie``, a difference of ratios and AUROCs, or a share of the mean squared error. Of
-    those within a standard error of the best the first in the list is taken. ``groups`` are labels of
-    cases that belong together (for detection: a pair, inside and outside).
+    those within a standard error of the best the first in the list is taken. ``groups`` are labels
+    of cases that belong together (for detection: a pair, inside and outside).
 
     >>> import kuq, numpy as np
     >>> rng = np.random.default_rng(0)

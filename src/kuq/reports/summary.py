@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from kuq.result import Uncertainty
@@ -23,13 +26,20 @@ def summary_table(u: Uncertainty, weights: np.ndarray | None = None) -> str:
     aleatoric           1           1           1           1           1
     epistemic           0           0           0           0           0
     """
-    lines = [" " * 9 + "".join(f"{column:>12}" for column in _COLUMNS)]
-    for part in u if u.is_split else ("total",):
-        values = np.asarray(u[part], dtype=float).ravel()
+    shown = u if u.is_split else ("total",)
+    return table_of_parts({part: u[part] for part in shown}, weights)
+
+
+def table_of_parts(parts: Mapping[str, Any], weights: np.ndarray | None = None) -> str:
+    """The same of any parts by their names."""
+    width = max(9, *map(len, parts))
+    lines = [" " * width + "".join(f"{column:>12}" for column in _COLUMNS)]
+    for part, found in parts.items():
+        values = np.asarray(found, dtype=float).ravel()
         there = ~np.isnan(values)
         known = values[there]
         if known.size == 0:
-            lines.append(f"{part:<9}" + f"{'none':>12}" * len(_COLUMNS))
+            lines.append(f"{part:<{width}}" + f"{'none':>12}" * len(_COLUMNS))
             continue
         if weights is None:
             mean = known.mean()
@@ -39,7 +49,7 @@ def summary_table(u: Uncertainty, weights: np.ndarray | None = None) -> str:
             mean = np.average(known, weights=w)
             quantiles = np.quantile(known, [0.5, 0.9, 0.99], weights=w, method="inverted_cdf")
         numbers = (mean, *quantiles, known.max())
-        lines.append(f"{part:<9}" + "".join(f"{number:>12.5g}" for number in numbers))
+        lines.append(f"{part:<{width}}" + "".join(f"{number:>12.5g}" for number in numbers))
         if known.size < values.size:
             lines[-1] += f"  ({values.size - known.size} missing)"
     return "\n".join(lines)

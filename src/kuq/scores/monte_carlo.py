@@ -22,7 +22,7 @@ def drawn(prediction: Prediction, draws: int, rng: np.random.Generator) -> Predi
             members: object = _drawn_law(prediction.members, draws, rng)
         else:
             members = [_drawn_law(member, draws, rng) for member in prediction.members]
-        return Ensemble(members, prediction.weights)  # type: ignore[arg-type]
+        return prediction.with_members(members)
     if isinstance(prediction, NormalInverseGamma):
         count = max(2, math.ceil(math.sqrt(draws)))
         return drawn(Ensemble(_members(prediction, count, rng)), count, rng)

@@ -17,6 +17,7 @@ from kuq.xarray.attributes import described, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
+from kuq.xarray.partition import Asked, partition
 
 _PARTS = ("total", "aleatoric", "epistemic")
 
@@ -29,6 +30,9 @@ def decompose(
     event_dims: Sequence[Hashable] = (),
     *,
     draws_dim: Hashable | None = None,
+    level_dims: Sequence[Hashable] | None = None,
+    crossed: bool | Sequence[str] | None = None,
+    fixed: str | Sequence[str] = (),
     weights: xr.DataArray | str | None = None,
     estimator: str | None = None,
     **settings: Unpack[Settings],
@@ -47,15 +51,34 @@ def decompose(
     ``note``. ``draws_dim="number"`` says that they are draws: of every model where there are
     several, and else of one, so that there is a ``total`` only.
 
+    ``level_dims=("scenario", "model", "run")`` are dimensions of members, outermost first: the
+    result has ``total``, ``noise`` and what each level adds. Each lies inside of those before it,
+    unless ``crossed`` names it; ``fixed`` names levels that are there as a whole. Then
+    ``member_weights`` is a DataArray along some of them, and ``nan_policy="omit"`` leaves out
+    members without a number, so that groups may have different sizes.
+
     >>> import kuq, numpy as np, xarray
     >>> loc = xarray.DataArray([[0.0, 1.0], [2.0, 1.0]], dims=("member", "time"))
     >>> data = xarray.Dataset({"loc": loc.assign_attrs(units="K"), "scale": 0 * loc + 1.0})
     >>> u = kuq.xarray.decompose(data, kuq.SquaredError())
     >>> u.epistemic.values.tolist(), u.epistemic.attrs["units"]
     ([4.0, 0.0], 'K^2')
+    >>> runs = xarray.DataArray([[0.0, 2.0], [6.0, 8.0]], dims=("model", "run"))
+    >>> u = kuq.xarray.decompose(runs, "variance", level_dims=("model", "run"), unbiased=False)
+    >>> float(u.model), float(u.run), u.attrs["design"]
+    (9.0, 1.0, 'model / run')
     """
     sample_dim = with_draws(sample_dim, draws_dim)
     asked = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    if level_dims is not None:
+        if member_dim != AUTO:
+            raise kuq.ParameterError("level_dims name all dimensions of members; omit member_dim")
+        levels = Asked(tuple(level_dims), crossed, fixed)
+        chosen = estimator or usual_estimator(score)
+        parts = partition(data, score, levels, asked, weights, chosen, settings)
+        return parts.assign_attrs({**_kept(data), **parts.attrs})
+    if crossed is not None or fixed != ():
+        raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
         return _of_one_model(data, score, asked, weights, settings)
     dims = with_members(data, asked)

@@ -1,0 +1,170 @@
+"""Decompose predictions in ``.nc`` and ``.zarr`` whose members are along several dimensions."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kuq.errors import ParameterError
+from kuq.files.decompose import GRIDS, Layout, checked_paths
+from kuq.files.grid_cells import cell_weights, filled, never_known
+from kuq.files.grid_result import areas, thinned, told_thinned
+from kuq.files.grid_source import Grid, opened, prediction_in, variables_in
+from kuq.files.grids import SCRATCH, in_pieces, needs_dask, telling, written
+from kuq.files.stored import Progress
+from kuq.files.words import for_what
+from kuq.kernels.base import Score
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The dimensions of members, outermost first, and how they lie; see ``kuq.decompose``."""
+
+    dims: tuple[str, ...]
+    crossed: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedFile:
+    """What came out of a file: total, noise, and what each level adds."""
+
+    source: Path
+    out: Path
+    #: The parts as they were written; every so many values if there are more than fit.
+    parts: dict[str, np.ndarray]
+    #: The prediction in words.
+    description: str
+    #: How the numbers were computed: score, estimator, method, units, design.
+    about: dict[str, str]
+    #: What its reader may not expect.
+    notes: tuple[str, ...]
+    #: Weights of the inputs in means, such as the areas of grid cells.
+    input_weights: np.ndarray | None
+
+
+def partition_file(
+    path: Path,
+    score: Score,
+    levels: Levels,
+    *,
+    out: Path | None = None,
+    layout: Layout | None = None,
+    progress: Progress | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    estimator: str = "pairwise",
+) -> PartitionedFile:
+    """Read a prediction along several dimensions of members, and write what each of them adds.
+
+    ``path`` ends in .nc or .zarr and is read piece by piece; all else is as in ``decompose_file``.
+
+    >>> import kuq, numpy as np, pathlib, tempfile, xarray
+    >>> from kuq.files import Levels, partition_file
+    >>> runs = xarray.Dataset({"t": (("model", "run"), [[0.0, 2.0], [6.0, 8.0]])})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "runs.nc")
+    ...     _ = path.write_bytes(bytes(runs.to_netcdf(engine="h5netcdf")))
+    ...     found = partition_file(path, kuq.SquaredError(), Levels(("model", "run")))
+    >>> found.about["design"], {name: float(part) for name, part in found.parts.items()}
+    ('model / run', {'total': 38.0, 'noise': 0.0, 'model': 34.0, 'run': 4.0})
+    """
+    layout = Layout() if layout is None else layout
+    if path.suffix.lower() not in GRIDS:
+        raise ParameterError(
+            f"levels are named dimensions of {' or '.join(GRIDS)}, got {path.name!r}; for arrays "
+            "see kuq.decompose(…, levels=…)"
+        )
+    if layout.member is not None:
+        raise ParameterError("--levels name all dimensions of members; leave --member out")
+    if layout.target is not None:
+        raise ParameterError("--target judges members of one level; leave --levels out")
+    out = checked_paths(path, out)
+    needs_dask()
+    with opened(path) as grid:
+        every = variables_in(grid, layout)
+        if len(every) > 1:
+            raise ParameterError(
+                f"the file holds several predictions, {', '.join(every)}; name one of them, such "
+                f"as --points {next(iter(every))}"
+            )
+        (layout,) = every.values()
+        u, notes, by_area = _decomposed(grid, layout, score, levels, draws, seed, estimator)
+        units = str(u["total"].attrs["units"])
+        about = {name: str(value) for name, value in {**u.attrs, "units": units}.items()}
+        sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
+        with telling(progress):
+            written(u.drop_encoding(), out, path)
+    with opened(out) as grid:
+        some, steps = thinned(grid.dataset[list(u.data_vars)], grid.dataset["total"])
+        some.load()
+    said = " × ".join(levels.dims)
+    return PartitionedFile(
+        path,
+        out,
+        {str(name): np.asarray(part.values) for name, part in some.data_vars.items()},
+        f"members along {said}; {for_what(sizes, [])}",
+        about,
+        (*notes, *told_thinned(steps)),
+        areas(some["total"]) if by_area else None,
+    )
+
+
+def _decomposed(
+    grid: Grid,
+    layout: Layout,
+    score: Score,
+    levels: Levels,
+    draws: int | None,
+    seed: int | None,
+    estimator: str,
+) -> tuple[xr.Dataset, tuple[str, ...], bool]:
+    """The parts, not yet computed, notes, and whether inputs count by their area."""
+    from kuq.xarray.area import latitude_of
+    from kuq.xarray.call import Settings
+    from kuq.xarray.dimensions import AUTO
+    from kuq.xarray.layout import Dimensions, layout_of
+    from kuq.xarray.measures import decompose
+
+    policy = layout.nan_policy or "propagate"
+    settings: Settings = {"nan_policy": policy, "draws": draws, "seed": seed}
+    settings["max_memory"] = SCRATCH
+    found = prediction_in(grid, layout)
+    data = found.data
+    if found.weights is not None:
+        settings["member_weights"] = found.weights
+    event = tuple(layout.event)
+    dims = Dimensions(None, layout.sample or AUTO, event)
+    names, variables = layout_of(data, dims, "raise")
+    # Runs that are left out are missing values first.
+    read_as = "propagate" if policy == "omit" and names.sample is None else policy
+    names = dataclasses.replace(names, nan_policy=read_as)
+    data = in_pieces(grid.path, data, found, names, variables, levels.dims)
+    cells = never_known(data, names, layout_of(data, dims, "raise")[1]) if event else None
+    weights, notes = cell_weights(data, layout, cells)
+    if cells is not None:
+        data = filled(data, names, cells)
+    u = decompose(
+        data,
+        score,
+        sample_dim=dims.sample,
+        event_dims=event,
+        level_dims=levels.dims,
+        crossed=levels.crossed or None,
+        fixed=levels.fixed,
+        weights=weights,
+        estimator=estimator,
+        **settings,
+    )
+    used = set(found.names.values())
+    unused = [str(name) for name in grid.dataset.data_vars if str(name) not in used]
+    told = (f"not used: {', '.join(unused)}",) if unused else ()
+    by_area = layout.area_weights and latitude_of(data) not in event
+    return u, (*found.notes, *notes, *told), by_area

@@ -1,0 +1,196 @@
+"""Several levels of members with named dimensions: noise, what each level adds, and the total."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import kuq
+from kuq.distributions.nesting import even_weights, numbered, paths_of_axes
+from kuq.result import OF_LEVELS_OF_POINTS
+from kuq.scores.levels import Design
+from kuq.xarray.applied import applied
+from kuq.xarray.attributes import described, provenance, units_of
+from kuq.xarray.call import Settings, prepared
+from kuq.xarray.dimensions import MEMBER
+from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers, layout_of
+
+#: The dimension along which members of all levels lie while they are computed.
+_ALL = "members of all levels"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a caller says about levels."""
+
+    dims: tuple[Hashable, ...]
+    crossed: bool | Sequence[str] | None
+    fixed: str | Sequence[str]
+
+    def design(self) -> Design:
+        names = [str(dim) for dim in self.dims]
+        return Design.checked(names, self.crossed, self.fixed, len(names))
+
+
+def partition(
+    data: Data,
+    score: kuq.Score | str,
+    asked: Asked,
+    dims: Dimensions,
+    weights: xr.DataArray | str | None,
+    estimator: str,
+    settings: Settings,
+) -> xr.Dataset:
+    """Total, noise, and what each level adds, of predictions with several dimensions of members."""
+    design = asked.design()
+    _check_dims(data, asked.dims, dims)
+    members, settings = _members(data, asked.dims, dims, settings)
+    flat = data.stack({_ALL: asked.dims}, create_index=False).isel({_ALL: members.kept})
+    dims = dataclasses.replace(dims, member=_ALL)
+    if layout_of(flat, dims, "raise")[0].family.second_order:
+        raise kuq.ParameterError("levels need members, not second-order parameters")
+    settings = Settings(**{**settings, "member_weights": members.weights})
+    call = prepared([flat], score, dims, weights, settings)
+    unbiased = call.options["unbiased"]
+    used = design if unbiased in (True, "members") else design.taken_as_it_is()
+    used.groups(members.paths, members.weights)  # raises at once what blocks would raise
+    as_it_is = {**call.options, "unbiased": "samples" if unbiased in (True, "samples") else False}
+    trial = kuq.decompose(call.trials()[0], call.score, **as_it_is)
+    options = {**call.options, "estimator": estimator, "levels": design.levels}
+    options |= {"crossed": asked.crossed, "fixed": asked.fixed}
+    names = ["total", "noise", *design.parts]
+    measure = _Partition(call.score, options, members.paths)
+    found = applied(measure, call.operands, None, [call.outputs(trial.total)] * len(names))
+    if clash := [name for name in names if name in {*found[0].dims, *found[0].coords}]:
+        raise kuq.ParameterError(
+            f"the data have a dimension or coordinate {clash[0]!r}, as a part of the result is "
+            "called; rename it"
+        )
+    units = units_of(call.score, call.operands[0].variables)
+    history = provenance(call.score, trial.method, estimator=estimator, unbiased=unbiased)
+    history["design"] = design.text
+    if call.layout.family is POINTS:
+        history["note"] = OF_LEVELS_OF_POINTS
+    if design.fixed:
+        history["fixed"] = ", ".join(design.levels[k] for k in sorted(design.fixed))
+    parts = {
+        name: described(part, _in_words(name), units).rename(name)
+        for name, part in zip(names, found, strict=True)
+    }
+    return xr.Dataset(parts, attrs=history)
+
+
+@dataclass(frozen=True)
+class _Partition:
+    score: kuq.Score
+    options: dict[str, Any]
+    paths: Numbers
+
+    def __call__(self, prediction: kuq.Ensemble) -> tuple[Numbers, ...]:
+        u = kuq.decompose(prediction.in_groups(self.paths), self.score, **self.options)
+        return tuple(u.values())
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The members that are there: their positions, groups and weights."""
+
+    kept: Numbers
+    paths: Numbers
+    weights: Numbers
+
+
+def _members(
+    data: Data, level_dims: tuple[Hashable, ...], dims: Dimensions, settings: Settings
+) -> tuple[_Members, Settings]:
+    """The members with weight and, where NaN is omitted, with numbers; and what NaN means then."""
+    shape = tuple(data.sizes[dim] for dim in level_dims)
+    paths = paths_of_axes(shape)
+    weights, along = _joint_weights(data, level_dims, shape, settings.get("member_weights"))
+    kept = weights > 0
+    if settings.get("nan_policy") == "omit":
+        known = _known(data, level_dims)
+        kept &= known.reshape(-1)
+        parameters = dataclasses.replace(dims, member=None)
+        if layout_of(data, parameters, "raise")[0].sample is None:
+            settings = Settings(**{**settings, "nan_policy": "propagate"})
+    if not kept.any():
+        raise kuq.ShapeError(f"no member along {list(level_dims)} has numbers and weight")
+    paths, weights = paths[kept], weights[kept]
+    # Weights of some levels say what those count; inside of them all count the same.
+    share = even_weights(paths)
+    group = numbered(paths[:, along])
+    weights = weights * share / np.bincount(group, share)[group]
+    return _Members(np.flatnonzero(kept), paths, weights / weights.sum()), settings
+
+
+def _joint_weights(
+    data: Data, level_dims: tuple[Hashable, ...], shape: tuple[int, ...], given: Any
+) -> tuple[Numbers, list[int]]:
+    """A weight for every member, and the levels that the weights tell apart."""
+    if given is None:
+        return np.ones(math.prod(shape)), []
+    if not isinstance(given, xr.DataArray):
+        given = np.asarray(given, dtype=np.float64)
+        if given.shape != shape:
+            raise kuq.ShapeError(
+                f"member_weights have the shape {shape} of {list(level_dims)}, or are a DataArray "
+                f"along some of them; got shape {given.shape}"
+            )
+        given = xr.DataArray(given, dims=level_dims)
+    if unknown := [dim for dim in given.dims if dim not in level_dims]:
+        raise kuq.ShapeError(
+            f"member_weights lie along some of {list(level_dims)}, got the dimensions {unknown}"
+        )
+    for dim in given.dims:
+        if dim in given.coords and dim in data.coords:
+            given = given.sel({dim: data[dim]})
+    frame = xr.DataArray(np.ones(shape), dims=level_dims)
+    full = (frame * given.drop_vars(list(given.coords))).transpose(*level_dims)
+    weights = np.asarray(full.values, dtype=np.float64).reshape(-1)
+    if weights.size != math.prod(shape) or not np.all(weights >= 0) or not weights.any():
+        raise kuq.ParameterError("member_weights must be numbers ≥ 0 that are not all zero")
+    return weights, [k for k, dim in enumerate(level_dims) if dim in given.dims]
+
+
+def _known(data: Data, level_dims: tuple[Hashable, ...]) -> Numbers:
+    """Which members have any number, in all variables that tell them apart."""
+    variables = [data] if isinstance(data, xr.DataArray) else list(data.data_vars.values())
+    known = xr.DataArray(True)
+    for variable in variables:
+        own = [dim for dim in level_dims if dim in variable.dims]
+        if own:
+            known = known & variable.notnull().any([d for d in variable.dims if d not in own])
+    return np.asarray(known.transpose(*level_dims).values)
+
+
+def _check_dims(data: Data, level_dims: tuple[Hashable, ...], dims: Dimensions) -> None:
+    if not isinstance(data, (xr.DataArray, xr.Dataset)):
+        raise kuq.ParameterError(
+            f"data must be an xarray DataArray or Dataset, got {type(data).__name__}; for plain "
+            "arrays use kuq.decompose"
+        )
+    if missing := [dim for dim in level_dims if dim not in data.dims]:
+        raise kuq.ShapeError(
+            f"level_dims {missing} are no dimensions of the data, which has {list(data.dims)}"
+        )
+    if twice := [dim for dim in level_dims if dim in (dims.sample, *dims.event)]:
+        raise kuq.ShapeError(f"a dimension can have one role only, got {twice} as levels as well")
+    left = [d for d in data.dims if d not in (*level_dims, dims.sample, *dims.event)]
+    if runs := [dim for dim in left if str(dim).lower() in MEMBER]:
+        raise kuq.ShapeError(
+            f"{runs[0]!r} looks like a dimension of members, too: name it in level_dims, or as "
+            f"draws_dim={runs[0]!r} if it holds draws of each member, or select one"
+        )
+
+
+def _in_words(name: str) -> str:
+    if name in ("total", "noise"):
+        return {"total": "total uncertainty", "noise": "noise (aleatoric uncertainty)"}[name]
+    return f"uncertainty by {name.replace(':', ' and ') + (' together' if ':' in name else '')}"
