@@ -19,7 +19,7 @@ from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
 from kuq.kernels.transforms import Select
-from kuq.result import Uncertainty
+from kuq.result import Estimate, StandardErrors, Uncertainty
 
 
 def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -212,10 +212,16 @@ def left(value: Array, like: Array) -> Array:
     return sys.modules["jax"].numpy.asarray(value)
 
 
-def left_result(result: Array | Uncertainty, like: Array) -> Array | Uncertainty:
+def left_result(result: Any, like: Array) -> Any:
     """The same for what a call gives."""
+    if isinstance(result, Estimate):
+        value, error = (left(part, like) for part in (result.value, result.standard_error))
+        return Estimate(value, error, result.method)
     if not isinstance(result, Uncertainty):
         return left(result, like)
     total, aleatoric, epistemic = (left(result[part], like) for part in result)
     how = result.score, result.estimator, result.unbiased, result.method, result.units
-    return Uncertainty(total, aleatoric, epistemic, *how)
+    errors = result.standard_error
+    if errors is not None:
+        errors = StandardErrors(*(left(part, like) for part in errors))
+    return Uncertainty(total, aleatoric, epistemic, *how, errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from kuq import answers, door, scores
+from kuq import answers, door, estimates, scores
 from kuq._array import (
     Array,
     adopted,
@@ -26,11 +27,12 @@ from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.normal import Point
 from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
-from kuq.result import Uncertainty
+from kuq.result import Estimate, StandardErrors, Uncertainty
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.views import first_order
 
@@ -79,6 +81,7 @@ def decompose(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Uncertainty:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
@@ -99,7 +102,7 @@ def decompose(
     >>> float(u.aleatoric[0]), float(u.epistemic[0])
     (1.0, 4.0)
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     if estimator is None:
         estimator = usual_estimator(score) if isinstance(score, str) else "pairwise"
     if estimator not in _ESTIMATORS:
@@ -123,10 +126,44 @@ def decompose(
         prediction = prediction.beside(score.arrays)
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
+    if options.directions is not None:
+        return _decomposed_by_directions(prediction, score, options, estimator, unbiased)
     resolved, aleatoric, epistemic, method = answers.decompose(
         prediction, score, options, estimator=estimator
     )
     return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+
+
+def _decomposed_by_directions(
+    prediction: Prediction, score: Score, options: Options, estimator: str, unbiased: bool | str
+) -> Uncertainty:
+    def parts(prediction: Prediction, score: Score, options: Options) -> list[Array]:
+        _, aleatoric, epistemic, _ = answers.decompose(
+            prediction, score, options, estimator=estimator
+        )
+        return [aleatoric + epistemic, aleatoric, epistemic]
+
+    found = estimates.over_directions(parts, [prediction], score, options)
+    errors = StandardErrors(*(_as_array(error, prediction) for error in found.errors))
+    _, aleatoric, epistemic = found.values
+    result = _result(
+        prediction, found.score, aleatoric, epistemic, estimator, unbiased, found.method
+    )
+    return dataclasses.replace(result, standard_error=errors)
+
+
+def _estimate(
+    ask: Callable[..., Array], predictions: list[Prediction], score: Score, options: Options
+) -> Estimate:
+    """An answer by random directions with its standard error."""
+
+    def answer(*args: Any) -> list[Array]:
+        return [ask(*args)]
+
+    found = estimates.over_directions(answer, predictions, score, options)
+    first, last = predictions[0], predictions[-1]
+    value, error = (_cast(part[0], first, last) for part in (found.values, found.errors))
+    return Estimate(value, error, found.method)
 
 
 def _result(
@@ -159,6 +196,7 @@ def entropy(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """H(P): the expected score of a law under itself, the aleatoric uncertainty of one law.
@@ -167,9 +205,11 @@ def entropy(
     >>> float(kuq.entropy(kuq.Samples([0.0, 1.0]), kuq.CRPS(), unbiased=False))
     0.25
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     p = first_order(p).beside(score.arrays)
+    if options.directions is not None:
+        return _estimate(answers.entropy, [p], score, options)
     return _as_array(answers.entropy(p, score, options), p)
 
 
@@ -183,6 +223,7 @@ def divergence(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """D(P, Q) = S(P, Q) − H(Q): how far two predictions disagree; for the log score KL(Q‖P).
@@ -191,9 +232,11 @@ def divergence(
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(3.0), kuq.Energy()))
     3.0
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     p, q = _aligned(p, q, score)
+    if options.directions is not None:
+        return _estimate(answers.divergence, [p, q], score, options)
     return _cast(answers.divergence(p, q, score, options), p, q)
 
 
@@ -207,6 +250,7 @@ def score(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """S(P, y): how well a prediction fits an outcome, a loss; −log p(y) for the log score.
@@ -217,11 +261,14 @@ def score(
     >>> float(kuq.score(kuq.Normal(0.0, 1.0), 0.0, kuq.CRPS()))  # (√2 − 1)/√π
     0.2336949772551
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
+    if options.directions is not None:
+        point = Point(outcome, len(p.event_shape))
+        return _estimate(answers.divergence, [p, point], score, options)
     return _as_array(answers.score(p, outcome, score, options), p)
 
 
@@ -259,6 +306,7 @@ def member_divergences(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """The matrix D(P_i, P_j) behind the epistemic uncertainty, of shape (M, M, batch…).
@@ -267,12 +315,18 @@ def member_divergences(
     >>> kuq.member_divergences(kuq.Ensemble(kuq.Point([0.0, 1.0, 3.0])), kuq.Energy()).tolist()
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     _check_ensemble(prediction, "member_divergences")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
-    return _as_array(answers.member_parts(prediction, score, options)[2], prediction)
+    if options.directions is not None:
+        return _estimate(_matrix, [prediction], score, options)
+    return _as_array(_matrix(prediction, score, options), prediction)
+
+
+def _matrix(prediction: Ensemble, score: Score, options: Options) -> Array:
+    return answers.member_parts(prediction, score, options)[2]
 
 
 @_alone

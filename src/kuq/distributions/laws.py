@@ -313,7 +313,7 @@ def draws_of(law: Law) -> Array:
     return law.atoms.value
 
 
-METHODS = ("exact", "quadrature", "samples", "monte-carlo")
+METHODS = ("exact", "quadrature", "samples", "sliced", "monte-carlo")
 
 
 def worst_method(*methods: str) -> str:
