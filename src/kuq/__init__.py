@@ -39,7 +39,7 @@ from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadrati
 from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.structure import graph_walks, spectral, variogram
 from kuq.kernels.tail import tail
-from kuq.result import Uncertainty
+from kuq.result import Estimate, Uncertainty
 from kuq.uncertainty import (
     decompose,
     divergence,
@@ -107,6 +107,7 @@ __all__ = [
     "Distribution",
     "Energy",
     "Ensemble",
+    "Estimate",
     "Gaussian",
     "InsufficientDataError",
     "InverseMultiquadric",

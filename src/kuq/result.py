@@ -203,8 +203,10 @@ class Uncertainty(Mapping[str, Array]):
         rows = [head, *([f"  {self.note}"] if self.note else [])]
         for key in _KEYS if self.is_split else _KEYS[:1]:
             values = detach(self[key])
+            error = getattr(self.standard_error, key, None)
             if not shape:
-                rows.append(f"  {key:<9} {float(values):.6g}")
+                found = "" if error is None else f" ± {float(error):.2g}"
+                rows.append(f"  {key:<9} {float(values):.6g}{found}")
                 continue
             every = math.prod(shape)
             known = values[~xp.isnan(values)]
@@ -218,6 +220,9 @@ class Uncertainty(Mapping[str, Array]):
             )
             rows.append(f"  {key:<9} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
             rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
+            if error is not None:
+                largest = float(xp.max(xp.where(xp.isnan(error), xp.zeros_like(error), error)))
+                rows[-1] += f", standard error up to {largest:.2g}"
         return "\n".join(rows)
 
 
