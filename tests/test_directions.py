@@ -184,9 +184,9 @@ def test_units(d, wanted):
 
 
 def test_whole_bases_where_there_are_enough_of_them():
-    assert Directions((0,), 1000).size(10) == 20
+    assert Directions((0,), 1000).size(10) == 10
     assert Directions((0,), 200).size(10) == 10
-    assert Directions((0,), 1000).size(2) == 24
+    assert Directions((0,), 1000).size(2) == 10
     assert Directions((0,), 1000).size(60) == 50
 
 

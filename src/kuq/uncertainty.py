@@ -93,6 +93,8 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
+    ``directions`` opts in to so many random directions for very many draws of vectors, in
+    N log N in place of all pairs and with a ``standard_error`` in the result.
     ``max_memory`` bounds in bytes what is held beside your arrays and the results. It never cuts
     one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
     and the canonical form of its laws have to fit; so has what a transform of yours returns.
@@ -201,6 +203,8 @@ def entropy(
 ) -> Array:
     """H(P): the expected score of a law under itself, the aleatoric uncertainty of one law.
 
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
+
     >>> import kuq
     >>> float(kuq.entropy(kuq.Samples([0.0, 1.0]), kuq.CRPS(), unbiased=False))
     0.25
@@ -228,6 +232,8 @@ def divergence(
 ) -> Array:
     """D(P, Q) = S(P, Q) − H(Q): how far two predictions disagree; for the log score KL(Q‖P).
 
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
+
     >>> import kuq
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(3.0), kuq.Energy()))
     3.0
@@ -254,6 +260,8 @@ def score(
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """S(P, y): how well a prediction fits an outcome, a loss; −log p(y) for the log score.
+
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
 
     ``y`` has the shape of p's batch + event; leading axes of p, such as members, may be missing.
 
@@ -310,6 +318,8 @@ def member_divergences(
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """The matrix D(P_i, P_j) behind the epistemic uncertainty, of shape (M, M, batch…).
+
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
 
     >>> import kuq
     >>> kuq.member_divergences(kuq.Ensemble(kuq.Point([0.0, 1.0, 3.0])), kuq.Energy()).tolist()

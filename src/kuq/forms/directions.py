@@ -14,8 +14,8 @@ from kuq.distributions.laws import Stack, draws_of
 
 #: Independent units at least: of fewer, errors are more often beyond three standard errors.
 _FEWEST_UNITS = 20
-#: Units of which more only cost their start.
-_USUAL_UNITS = 40
+#: Units of which more only cost their start: a normal law is as good as that of Student.
+_USUAL_UNITS = 100
 #: Numbers of projections at once, and of the draws that they are made from.
 _AT_ONCE, _OF_DRAWS = 2**19, 2**15
 #: Numbers beside a projection that its sums need: sorted draws, their places and buckets.
