@@ -129,7 +129,7 @@ SERIES = (
     Series(
         "energy score of draws, 100 directions",
         "N",
-        doubling(1000, 7),
+        doubling(4000, 6),
         lambda n: problems.draws(3, 1, n, 10),
         by_directions(energy),
         1,
@@ -137,7 +137,7 @@ SERIES = (
     Series(
         "Gaussian kernel of draws, 100 directions",
         "N",
-        doubling(1000, 7),
+        doubling(4000, 6),
         lambda n: problems.draws(3, 1, n, 10),
         by_directions(gaussian(5.0)),
         1,
@@ -146,7 +146,7 @@ SERIES = (
         "energy score of draws, 100 directions",
         "M",
         doubling(2, 6),
-        lambda m: problems.draws(m, 1, 2000, 10),
+        lambda m: problems.draws(m, 1, 4000, 10),
         by_directions(energy),
         1,
     ),

@@ -9,6 +9,7 @@ import pytest
 from libraries import opened, to_numpy
 
 import kuq
+from kuq.forms import slices
 from kuq.forms.directions import Directions, unit_vectors
 from kuq.forms.form import Problem
 from kuq.forms.table import plan
@@ -166,6 +167,55 @@ def test_few_draws_are_compared_pair_by_pair():
     assert found.method == "samples"
     assert found.standard_error.total == 0
     np.testing.assert_allclose(found.total, exact.total, rtol=1e-12)
+
+
+# The sums on a line, against all pairs.
+
+
+def entropies_by_pairs(x, counts, weights, shares):
+    """½ Σ v_i v_j |x_i − x_j| of every member of a row and of their mixture."""
+    gaps = np.abs(x[:, None] - x[None, :])
+    ends = np.cumsum(counts)
+    own = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+    alone = [weights[s] @ gaps[s, s] @ weights[s] / 2 for s in own]
+    whole = np.repeat(shares, counts) * weights
+    return np.asarray(alone), whole @ gaps @ whole / 2
+
+
+LINES = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "cauchy": lambda rng, size: rng.standard_cauchy(size=size),
+    "scales": lambda rng, size: np.exp(40 * rng.normal(size=size)),
+    "ties": lambda rng, size: rng.integers(0, 4, size=size) * 1.0,
+    "one value": lambda rng, size: np.full(size, 2.0),
+    "one away": lambda rng, size: np.where(np.arange(size) == 3, 1e300, rng.normal(size=size)),
+    "tiny": lambda rng, size: 5e-324 * rng.integers(0, 9, size=size),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_sums_on_a_line(line, weighted):
+    rng = np.random.default_rng(7)
+    sums = slices._compiled if kuq.compiled.state() else slices._sorted
+    for counts in ([700], [300, 300, 300], [500, 1, 60]):
+        shares = rng.dirichlet(np.ones(len(counts)))
+        x = LINES[line](rng, 2 * sum(counts)).reshape(2, -1)
+        v = np.concatenate([rng.dirichlet(np.ones(c), size=2) for c in counts], axis=1)
+        if not weighted:
+            v, shares = (
+                np.repeat(1 / np.asarray(counts), counts) + 0 * v,
+                shares * 0 + 1 / len(counts),
+            )
+        draws = slices._Draws(counts, v if weighted else None, shares)
+        # Two directions, one the mirror of the other, and two entries of the batch.
+        alone, together = sums(np.stack([x, -x]), draws)
+        for n in range(2):
+            wanted, whole = entropies_by_pairs(x[n], counts, v[n], shares)
+            scale = max(whole, 1e-300)
+            for k in range(2):
+                np.testing.assert_allclose(alone[:, k, n], wanted, atol=1e-13 * scale, rtol=1e-12)
+                np.testing.assert_allclose(together[k, n], whole, rtol=1e-12, atol=1e-320)
 
 
 # Directions.

@@ -35,20 +35,32 @@ def exact(name, case):
     return kuq.decompose(prediction(case), SCORES[name])
 
 
-@pytest.mark.parametrize("name", SCORES)
-def test_errors_are_within_three_standard_errors(trials, name):
-    count = trials(REPETITIONS)
-    ratios = {part: [] for part in ("total", "aleatoric", "epistemic")}
+@functools.cache
+def ratios(name, count):
+    """Errors in standard errors of total, aleatoric and epistemic uncertainty, (count, 3)."""
+    found = []
     for seed in range(count):
         case = seed % 4
         u = kuq.decompose(prediction(case), SCORES[name], directions=400, seed=seed)
         assert u.method == "sliced"
-        for part, found in ratios.items():
-            gap = u[part] - exact(name, case)[part]
-            found.append(float(gap / getattr(u.standard_error, part)))
-    for part, found in ratios.items():
-        size = np.abs(found)
-        # Of 100 at most one; among ten, one has a chance of some hundredths.
-        assert np.sum(size > 3) <= max(1, count // 100), part
-        # Errors as large as they say: the mean of count squares has the deviation √(2/count).
-        assert abs(np.mean(size**2) - 1) < 5 * np.sqrt(2 / count), part
+        gaps = [u[part] - exact(name, case)[part] for part in u]
+        found.append(np.asarray(gaps) / np.asarray(u.standard_error))
+    return np.asarray(found)
+
+
+def test_errors_are_within_three_standard_errors(trials):
+    """In 99 of 100 repetitions, where 99.6 are to be expected of 80 units of directions."""
+    count = trials(REPETITIONS)
+    beyond = [np.abs(ratios(name, count)) > 3 for name in SCORES]
+    # In a tenth of them three of 210 may be beyond, and parts of one result are so together.
+    assert np.mean(beyond) <= (0.01 if count >= REPETITIONS else 0.03)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_errors_are_as_large_as_they_say(trials, name):
+    count = trials(REPETITIONS)
+    found = ratios(name, count)
+    # Four beyond three of a hundred have a chance of some ten-thousandths.
+    assert np.all(np.sum(np.abs(found) > 3, axis=0) <= 3)
+    # The mean of so many squares has the deviation √(2/count).
+    assert np.all(np.abs(np.mean(found**2, axis=0) - 1) < 5 * np.sqrt(2 / count))

@@ -136,6 +136,9 @@ def _entropies(
     todo = np.empty((size // _FEW + 2, 3), np.int64)
     x = np.empty(size)
     below, errors, total = np.empty(count), np.empty(count), np.empty(count)
+    one_of = np.empty(count, np.int64)
+    for i in range(size):
+        one_of[owners[i]] = i
     for row in range(start, stop):
         known = True
         for i in range(size):
@@ -149,13 +152,14 @@ def _entropies(
             continue
         _sort(x, order, carry, room, places, ends, todo)
         w = weights[row % weights.shape[0]]
+        middle = x[size // 2]
         for m in range(count):
             below[m], errors[m], total[m] = 0.0, 0.0, 0.0
         if not carry:
             # Σ_{i<j} (x_j − x_i) by the rank of every draw
             found = 0.0
             for i in range(size):
-                found += x[i] * (2 * i + 1 - size)
+                found += (x[i] - middle) * (2 * i + 1 - size)
             entropies[0, row] = found / size / size
             pooled[row] = entropies[0, row]
             continue
@@ -163,10 +167,12 @@ def _entropies(
         for i in range(size):
             m = owners[order[i]]
             own = w[m] if equal else w[order[i]]
-            total[m] += x[i] * own * (2.0 * below[m] + own - 1.0)
+            # From one of the member's draws: if it is far from others, it keeps its digits.
+            away = x[i] - values[row, one_of[m]]
+            total[m] += away * own * (2.0 * below[m] + own - 1.0)
             below[m], errors[m] = _plus(below[m], own, errors[m])
             share = own * members[m]
-            whole += x[i] * share * (2.0 * before + share - 1.0)
+            whole += (x[i] - middle) * share * (2.0 * before + share - 1.0)
             before, error = _plus(before, share, error)
         for m in range(count):
             entropies[m, row] = total[m]

@@ -18,8 +18,8 @@ _FEWEST_UNITS = 20
 _USUAL_UNITS = 100
 #: Numbers of projections at once, and of the draws that they are made from.
 _AT_ONCE, _OF_DRAWS = 2**19, 2**15
-#: Numbers beside a projection that its sums need: sorted draws, their places and buckets.
-_BESIDE = 4
+#: Numbers beside a projection that its sums need: sorted draws and weights, places, buckets.
+_BESIDE = 6
 
 
 class Directions(NamedTuple):

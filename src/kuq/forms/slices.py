@@ -128,8 +128,9 @@ def _sorted(values: np.ndarray, draws: _Draws) -> tuple[np.ndarray, np.ndarray]:
 
 def _by_ranks(values: np.ndarray) -> np.ndarray:
     """½ E|X − X'| of equally likely sorted numbers along the last axis."""
-    count = values.shape[-1]
-    return np.asarray(values @ np.arange(1.0 - count, count, 2.0) / count / count)
+    count, middle = values.shape[-1], values.shape[-1] // 2
+    away = values - values[..., middle, None]  # a member far from the others keeps its digits
+    return np.asarray(away @ np.arange(1.0 - count, count, 2.0) / count / count)
 
 
 def _by_weights(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -137,4 +138,6 @@ def _by_weights(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     order = np.argsort(values, axis=-1)
     own = np.take_along_axis(np.broadcast_to(weights, values.shape), order, axis=-1)
     rank = 2 * np.cumsum(own, axis=-1) - own - 1
-    return np.asarray(np.sum(np.take_along_axis(values, order, axis=-1) * own * rank, axis=-1))
+    middle = values.shape[-1] // 2
+    ordered = np.take_along_axis(values, order, axis=-1)
+    return np.asarray(np.sum((ordered - ordered[..., middle, None]) * own * rank, axis=-1))
