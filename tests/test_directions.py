@@ -101,6 +101,25 @@ def test_weights_of_draws_and_members_and_coordinates_and_unequal_counts(score):
     check(*both(kuq.decompose, kuq.Ensemble(laws), own))
 
 
+def test_influence_of_members():
+    prediction = kuq.Ensemble(kuq.Samples(np.stack(members()), 1), weights=[0.5, 0.3, 0.2])
+    u, exact = both(kuq.member_influence, prediction, kuq.Energy())
+    assert u.method == "sliced"
+    for part in u:
+        assert np.all(abs(u[part] - exact[part]) <= FAR * getattr(u.standard_error, part))
+        assert np.all(getattr(u.standard_error, part) < 0.1)
+
+
+def test_a_report_by_directions(tmp_path):
+    pytest.importorskip("matplotlib")
+    x = np.stack(members(batch=(3,)))
+    prediction = kuq.Ensemble(kuq.Samples(x, 1))
+    path = kuq.report(
+        prediction, kuq.Energy(), y=x[0, :, 0], path=tmp_path / "page.html", directions=SOME
+    )
+    assert "by random directions" in path.read_text(encoding="utf-8")
+
+
 def test_mixtures_against_each_other():
     draws = members((200, 200, 200, 200))
     left, right = (kuq.Ensemble(kuq.Samples(np.stack(some), 1)) for some in (draws[:2], draws[2:]))

@@ -61,6 +61,10 @@ class Estimate:
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The value, where NumPy wants an array."""
+        return np.asarray(_in_numpy(self.value), dtype=dtype, copy=copy)
+
     def __repr__(self) -> str:
         shape = tuple(self.value.shape)
         if shape:

@@ -128,21 +128,25 @@ def decompose(
         prediction = prediction.beside(score.arrays)
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
-    if options.directions is not None:
-        return _decomposed_by_directions(prediction, score, options, estimator, unbiased)
-    resolved, aleatoric, epistemic, method = answers.decompose(
-        prediction, score, options, estimator=estimator
-    )
-    return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+    ask = functools.partial(answers.decompose, estimator=estimator)
+    return _uncertainty(ask, prediction, score, options, estimator, unbiased)
 
 
-def _decomposed_by_directions(
-    prediction: Prediction, score: Score, options: Options, estimator: str, unbiased: bool | str
+def _uncertainty(
+    ask: Callable[..., tuple[Score, Array, Array, str]],
+    prediction: Prediction,
+    score: Score,
+    options: Options,
+    estimator: str,
+    unbiased: bool | str,
 ) -> Uncertainty:
-    def parts(prediction: Prediction, score: Score, options: Options) -> list[Array]:
-        _, aleatoric, epistemic, _ = answers.decompose(
-            prediction, score, options, estimator=estimator
-        )
+    """What ``ask`` says of AU and EU, as a mean over random directions if these are asked for."""
+    if options.directions is None:
+        resolved, aleatoric, epistemic, method = ask(prediction, score, options)
+        return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+
+    def parts(*args: Any) -> list[Array]:
+        _, aleatoric, epistemic, _ = ask(*args)
         return [aleatoric + epistemic, aleatoric, epistemic]
 
     found = estimates.over_directions(parts, [prediction], score, options)
@@ -348,6 +352,7 @@ def member_influence(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Uncertainty:
     """How AU, EU and their sum change when a member is left out, (M, batch…) each.
@@ -359,7 +364,7 @@ def member_influence(
     >>> influence.epistemic.tolist()
     [3.0, 3.0, -6.0]
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     _check_ensemble(prediction, "member_influence")
     _check_draws(prediction, options)
@@ -372,15 +377,21 @@ def member_influence(
             f"left, got {len(counting)}; with unbiased=False two are enough"
         )
     whole, prediction = prediction, prediction.counting()
-    resolved, *found, method = answers.member_parts(prediction, score, options)
-    entropies, matrix = (door.left(part, prediction.reference) for part in found)
-    parts = scores.leave_one_out(
-        entropies, matrix, prediction.member_weights(), options.unbiased_members
-    )
-    if prediction.member_count < whole.member_count:
-        parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
-    aleatoric, epistemic = parts
-    return _result(prediction, resolved, aleatoric, epistemic, "pairwise", unbiased, method)
+
+    def changes(
+        prediction: Ensemble, score: Score, options: Options
+    ) -> tuple[Score, Array, Array, str]:
+        resolved, *found, method = answers.member_parts(prediction, score, options)
+        entropies, matrix = (door.left(part, prediction.reference) for part in found)
+        parts = scores.leave_one_out(
+            entropies, matrix, prediction.member_weights(), options.unbiased_members
+        )
+        if prediction.member_count < whole.member_count:
+            parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+        aleatoric, epistemic = parts
+        return resolved, aleatoric, epistemic, method
+
+    return _uncertainty(changes, prediction, score, options, "pairwise", unbiased)
 
 
 def _spread_out(values: Array, positions: list[int], count: int) -> Array:
