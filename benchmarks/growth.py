@@ -12,8 +12,9 @@ import numpy as np
 
 import kuq
 from benchmarks import problems
+from benchmarks.peers import Pair
 from benchmarks.problems import Problem
-from benchmarks.workloads import Solver, of_draws, of_low_rank, of_normals
+from benchmarks.workloads import Solver, decomposed, of_draws, of_low_rank, of_normals
 
 #: A size whose call takes longer than this is the last of its series; the same for quick runs.
 LONGEST, QUICK_LONGEST = 0.8, 0.06
@@ -33,6 +34,14 @@ class Series:
 
 def doubling(first: int, count: int) -> tuple[int, ...]:
     return tuple(first * 2**k for k in range(count))
+
+
+def by_directions(score: kuq.Score) -> Solver:
+    def solve(problem: Problem) -> Pair:
+        law = kuq.Samples(problem["values"], 1)
+        return decomposed(kuq.Ensemble(law), score, directions=100)
+
+    return solve
 
 
 crps, energy, gaussian = kuq.CRPS(), kuq.Energy(), kuq.Gaussian
@@ -115,6 +124,30 @@ SERIES = (
         doubling(2000, 5),
         lambda d: problems.draws(10, 2, 10, d),
         of_draws(energy, 1),
+        1,
+    ),
+    Series(
+        "energy score of draws, 100 directions",
+        "N",
+        doubling(4000, 6),
+        lambda n: problems.draws(3, 1, n, 10),
+        by_directions(energy),
+        1,
+    ),
+    Series(
+        "Gaussian kernel of draws, 100 directions",
+        "N",
+        doubling(4000, 6),
+        lambda n: problems.draws(3, 1, n, 10),
+        by_directions(gaussian(5.0)),
+        1,
+    ),
+    Series(
+        "energy score of draws, 100 directions",
+        "M",
+        doubling(2, 6),
+        lambda m: problems.draws(m, 1, 4000, 10),
+        by_directions(energy),
         1,
     ),
     Series(

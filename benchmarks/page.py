@@ -30,6 +30,7 @@ PEERS = {
     "authors, at once": "the same on all rows in one call",
     "torch, at once": "the same on all rows in one call",
     "cdist": "`torch.cdist` for every pair of members",
+    "KeOps": "its `LazyTensor`, three sums over all pairs, compiled for them",
     "Woodbury": "batched matrix identities in torch, pairs i ≤ j",
     "scoringrules": "its fair estimators on numba, from scores of members at each other's draws",
     "1000 draws": "Monte Carlo in NumPy, 1000 draws of each member",

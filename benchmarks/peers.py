@@ -149,6 +149,33 @@ def gaussian_broadcast(problem: Problem, bandwidth: float) -> Pair:
     return from_draws(kernel, *tensors(problem), origin=-1.0)
 
 
+# --- draws: KeOps, which compiles the sum over all pairs without storing them --------------------
+
+
+def keops_sum(x: np.ndarray, y: np.ndarray) -> float:
+    """Σ ‖x_i − y_j‖ over all pairs of draws (N, d)."""
+    import pykeops
+    from pykeops.numpy import LazyTensor
+
+    pykeops.set_verbose(False)
+    gap = LazyTensor(x[:, None, :]) - LazyTensor(y[None, :, :])
+    return float((gap**2).sum(-1).sqrt().sum(1).sum())
+
+
+def keops_energy(problem: Problem) -> Pair:
+    """Pairs i ≤ j of members, each with all of its N × N distances."""
+    values = problem["values"]
+    members, rows, count, _ = values.shape
+    matrix = np.empty((members, members, rows))
+    for i in range(members):
+        for j in range(i, members):
+            pairs = count * (count - 1) if i == j else count**2
+            for row in range(rows):
+                matrix[i, j, row] = keops_sum(values[i, row], values[j, row]) / pairs
+            matrix[j, i] = matrix[i, j]
+    return from_matrix(matrix)
+
+
 # --- draws: scoringrules ------------------------------------------------------------------------
 
 

@@ -40,7 +40,7 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
         calls[form] = in_form(form, lambda: workload.solve(problem))
         share[form] = rows
     for name, peer in workload.peers.items():
-        if quick and peer.quick_rows == 0:
+        if not peer.is_there or (quick and peer.quick_rows == 0):
             continue
         share[name] = min(rows, peer.quick_rows if quick else peer.rows)
         fewer = problems.first_rows(problem, share[name])
@@ -118,6 +118,25 @@ def run_large(quick: bool) -> dict[str, float]:
     return found
 
 
+def run_directions(quick: bool) -> dict[str, float]:
+    """One entropy of very many draws: time, memory above inputs, and how sure it is."""
+    draws = problems.draws(1, 1, 10_000 if quick else 100_000, 10)["values"][0, 0]
+    law = kuq.Samples(draws * np.linspace(1, 2, 10), 1)  # of one size in all directions: no error
+    found: list[kuq.Estimate] = []
+
+    def solve() -> None:
+        found[:] = [kuq.entropy(law, kuq.Energy(), directions=1000)]
+
+    solve()  # compiled code is there
+    peak, lasted = peak_memory(in_form("default", solve))
+    name = "100 000 draws by 1000 directions"
+    return {
+        f"{name}, time": lasted * (10 if quick else 1),
+        f"{name}, memory": peak,
+        f"{name}, error": 100 * float(found[0].standard_error / found[0].value),
+    }
+
+
 def machine() -> dict[str, str | int | None]:
     """What may matter for the times; nothing that names the machine."""
     info = Path("/proc/cpuinfo")
@@ -186,6 +205,7 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
     if not only:
         log("a million outcomes, a thousand members")
         results["limits"] |= run_large(quick)
+        results["limits"] |= run_directions(quick)
         log("start-up in fresh processes")
         results["limits"] |= fresh.start_up(1 if quick else 3)
         log("one and two threads in fresh processes")

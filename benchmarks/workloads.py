@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 import kuq
 from benchmarks import peers, problems, reference
@@ -23,12 +24,18 @@ class Peer:
 
     Few rows flatter a peer that broadcasts: its temporaries stay small, and one row of forty
     costs up to five times one row of four. Goals are set against few rows, the harder case; the
-    peers "at once" show all rows. A quick run leaves out peers without ``quick_rows``.
+    peers "at once" show all rows. A quick run leaves out peers without ``quick_rows``, and any run
+    those whose library ``needs`` is not installed.
     """
 
     solve: Solver
     rows: int
     quick_rows: int
+    needs: str = "numpy"
+
+    @property
+    def is_there(self) -> bool:
+        return find_spec(self.needs) is not None
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,13 @@ class Workload:
     peers: dict[str, Peer] = field(default_factory=dict)
 
 
-def decomposed(prediction: kuq.Ensemble, score: kuq.Score, rtol: float = 1e-8) -> Pair:
-    u = kuq.decompose(prediction, score, rtol=rtol)
+def decomposed(
+    prediction: kuq.Ensemble,
+    score: kuq.Score,
+    rtol: float = 1e-8,
+    directions: int | None = None,
+) -> Pair:
+    u = kuq.decompose(prediction, score, rtol=rtol, directions=directions)
     return u.aleatoric, u.epistemic
 
 
@@ -146,6 +158,21 @@ def energy_of_draws(count: int, rows: int, quick: int, all_peers: dict[str, Peer
     )
 
 
+def energy_of_many_draws() -> Workload:
+    solve = of_draws(kuq.Energy(), 1)
+    return Workload(
+        "W3-N10000",
+        "energy distance of two samples, N=10000, d=10",
+        lambda n: problems.draws(2, n, 10_000, 10),
+        1,
+        0,
+        solve,
+        by_kuq(solve),
+        ONE_ROW,
+        {"KeOps": Peer(peers.keops_energy, 1, 0, "pykeops")},
+    )
+
+
 def crps_of_draws(count: int, rows: int, quick: int, all_peers: dict[str, Peer]) -> Workload:
     return Workload(
         f"W4-N{count}",
@@ -228,6 +255,7 @@ WORKLOADS = (
     ),
     energy_of_draws(10, 20, 2, {"cdist": Peer(peers.energy_cdist, 4, 2)}),
     energy_of_draws(50, 2, 0, {"cdist": Peer(peers.energy_cdist, 1, 1)}),
+    energy_of_many_draws(),
     crps_of_draws(
         10,
         CELLS,

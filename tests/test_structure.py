@@ -18,7 +18,7 @@ LAYERS = (
     {"adapters", "distributions", "partition", "result"},
     {"expectations", "tiles"},
     {"forms"},
-    {"answers", "door", "driver", "scores", "views"},
+    {"answers", "door", "driver", "estimates", "scores", "views"},
     {"uncertainty"},
     {"__init__"},
     {"nn", "plot", "sklearn"},

@@ -41,7 +41,7 @@ from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.structure import graph_walks, spectral, variogram
 from kuq.kernels.tail import tail
 from kuq.partition import Partition
-from kuq.result import Uncertainty
+from kuq.result import Estimate, Uncertainty
 from kuq.uncertainty import (
     decompose,
     divergence,
@@ -111,6 +111,7 @@ __all__ = [
     "Distribution",
     "Energy",
     "Ensemble",
+    "Estimate",
     "Gaussian",
     "InsufficientDataError",
     "InverseMultiquadric",

@@ -170,6 +170,8 @@ def same_value(a: Any, b: Any) -> bool:
     """Whether two values are equal; arrays in library, dtype and every entry, NaN as well."""
     if a is b:
         return True
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True))
     if not is_array(a) and not is_array(b):
         return bool(a == b)
     if type(a) is not type(b) or a.shape != b.shape or a.dtype != b.dtype:

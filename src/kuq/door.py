@@ -7,10 +7,11 @@ step, or as one step where its derivative is known.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
 from kuq.kernels.transforms import Select
-from kuq.partition import Partition
-from kuq.result import Uncertainty
+from kuq.result import StandardErrors
 
 
 def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -213,14 +213,21 @@ def left(value: Array, like: Array) -> Array:
     return sys.modules["jax"].numpy.asarray(value)
 
 
-def left_result(
-    result: Array | Uncertainty | Partition, like: Array
-) -> Array | Uncertainty | Partition:
-    """The same for what a call gives."""
-    if isinstance(result, Partition):
-        return result.mapped(lambda part: left(part, like))
-    if not isinstance(result, Uncertainty):
-        return left(result, like)
-    total, aleatoric, epistemic = (left(result[part], like) for part in result)
-    how = result.score, result.estimator, result.unbiased, result.method, result.units
-    return Uncertainty(total, aleatoric, epistemic, *how)
+Outcome = TypeVar("Outcome")
+
+
+def left_result(result: Outcome, like: Array) -> Outcome:
+    """The same for what a call gives: an array, or an object that holds some."""
+    if not dataclasses.is_dataclass(result):
+        return cast(Outcome, left(result, like))
+
+    def change(value: Any) -> Any:
+        if isinstance(value, StandardErrors):
+            return StandardErrors(*map(change, value))
+        if isinstance(value, dict):
+            return {name: change(part) for name, part in value.items()}
+        return left(value, like) if is_array(value) else value
+
+    changed = {name: change(value) for name, value in vars(result).items()}
+    moved = {name: value for name, value in changed.items() if value is not vars(result)[name]}
+    return cast(Outcome, dataclasses.replace(result, **moved))  # type: ignore[type-var]

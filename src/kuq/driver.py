@@ -26,7 +26,7 @@ from kuq._array import (
 )
 from kuq._threads import in_threads, workers
 from kuq.distributions.atoms import Points, Products
-from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.distributions.laws import Law, Stack, draws_of, worst_method
 from kuq.distributions.strays import prepared, without_strays
 from kuq.expectations import heavy_tails
 from kuq.forms.form import (
@@ -96,7 +96,7 @@ def _as_one_step(
         stack = stretched(stack.widened(), kernel.weights)
         kernel = dataclasses.replace(kernel, weights=None)  # type: ignore[type-var]
     wide = stack.mapped(lambda array: widen(door.entered(array)))
-    problem = Problem.of(kernel, wide, compiled=True)
+    problem = Problem.of(kernel, wide, compiled=True, directions=options.directions)
     found_plan = plan(problem)
     form = found_plan.forms[0]
     if not isinstance(form, Differentiated) or not form.differentiates(problem):
@@ -147,30 +147,50 @@ def _step_by_step(
 ) -> tuple[list[Array], str]:
     n = stack.batch_count
     reference = stack.reference
-    work = _work(score, stack, question)
-    compiled = work > 0 and _compiled.wanted(work, reference)
-    problem = Problem.of(score, stack, compiled, question)
+    problem, compiled = _problem(score, stack, options, question)
     found_plan = plan(problem)
     budget, memory = options.budget(reference), options.max_memory
-    measure = Measure(score, bandwidth, options.rtol, budget, compiled, memory, question)
+    measure = Measure(
+        score, bandwidth, options.rtol, budget, compiled, memory, question, options.directions
+    )
+    sampled = found_plan.forms[0].sampled
     cost = max(found_plan.scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
 
     def tile(part: slice) -> list[Array]:
         some = stack.index(part) if part.stop - part.start < n else stack
         own = measure.at(part)
-        if not some.is_plain:
+        if not (some.is_plain or sampled):
             some = prepared(some)
-        if score.weights is not None:
+        if score.weights is not None and not sampled:
             some = stretched(some, score.weights)
+            own = dataclasses.replace(own, score=score.changed(weights=None))
         return compute(_with_heavy_tails(_statistics(problem, own, some), own, some), some)
 
     if n * cost <= budget:
         return tile(slice(0, n)), found_plan.method
     parts = list(pieces(n, cost, budget, reference))
-    threads = 1 if compiled else threads_for(n * cost, reference)
-    results = in_threads(tile, parts, threads)  # compiled code has threads of its own
+    # Compiled code has threads of its own, and so have projections.
+    threads = 1 if compiled or sampled else threads_for(n * cost, reference)
+    results = in_threads(tile, parts, threads)
     columns = zip(*results, strict=True)
     return [_concatenated(list(column)) for column in columns], found_plan.method
+
+
+def _problem(
+    score: Score, stack: Stack, options: Options, question: Question
+) -> tuple[Problem, bool]:
+    """What is to be solved, and whether compiled code is to do it."""
+    work = _work(score, stack, question)
+    compiled = work > 0 and _compiled.wanted(work, stack.reference)
+    return Problem.of(score, stack, compiled, question, options.directions), compiled
+
+
+def planned(score: Score, stack: Stack, options: Options) -> tuple[bool, str]:
+    """Whether the statistics are those of one unit of random directions, and the method."""
+    found = plan(_problem(score, stack, options, PAIRS)[0])
+    parts = [found] if found.apart is None else [plan(part) for part in found.apart]
+    sampled = any(part.forms[0].sampled for part in parts)
+    return sampled, worst_method(stack.method, found.method)
 
 
 def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Statistics:

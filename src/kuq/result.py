@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -31,12 +32,58 @@ def cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
+class StandardErrors(NamedTuple):
+    """Standard errors of the parts of an :class:`Uncertainty`."""
+
+    total: Array
+    aleatoric: Array
+    epistemic: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate:
+    """A value by random directions, and its standard error over them.
+
+    ``method`` is "sliced"; where an exact way costs no more it is taken, and the error is zero.
+
+    >>> import kuq, numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(5000, 3))
+    >>> h = kuq.entropy(kuq.Samples(draws, event_ndim=1), kuq.Energy(), directions=200)
+    >>> h.method, bool(abs(h.value - 2 / np.sqrt(np.pi)) < 0.03)  # E‖X − X'‖ / 2 = 2/√π
+    ('sliced', True)
+    """
+
+    value: Array
+    standard_error: Array
+    method: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(same_value(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The value, where NumPy wants an array."""
+        return np.asarray(_in_numpy(self.value), dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        shape = tuple(self.value.shape)
+        if shape:
+            return f"Estimate(shape={shape}, method={self.method!r})"
+        value, error = float(self.value), float(self.standard_error)
+        return f"Estimate({value:.6g} ± {error:.2g}, method={self.method!r})"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Uncertainty(Mapping[str, Array]):
     """Total, aleatoric and epistemic uncertainty; total = aleatoric + epistemic.
 
     Also a mapping (``u["epistemic"]``). ``method`` is the worst of "exact", "quadrature",
-    "samples" and "monte-carlo" among its parts; ``score`` has every bandwidth as a number.
+    "samples", "sliced" and "monte-carlo" among its parts; ``score`` has every bandwidth as a
+    number. ``standard_error`` has those of the parts where random directions were asked for.
     Members without noise of their own, such as points, have one level of uncertainty only: then
     ``is_split`` is False, and ``note`` says what ``total`` is.
     """
@@ -49,6 +96,7 @@ class Uncertainty(Mapping[str, Array]):
     unbiased: bool | str
     method: str
     units: str
+    standard_error: StandardErrors | None = None
 
     def __getitem__(self, key: str) -> Array:
         if key not in _KEYS:
@@ -148,18 +196,23 @@ class Uncertainty(Mapping[str, Array]):
             return head
         rows = [head, *([f"  {self.note}"] if self.note else [])]
         shown = _KEYS if self.is_split else _KEYS[:1]
-        return "\n".join([*rows, *summaries({key: self[key] for key in shown}, 9)])
+        parts = {key: self[key] for key in shown}
+        errors = {} if self.standard_error is None else self.standard_error._asdict()
+        return "\n".join([*rows, *summaries(parts, 9, errors)])
 
 
-def summaries(parts: Mapping[str, Array], width: int) -> list[str]:
-    """A line for every part: its mean and range over the inputs."""
+def summaries(
+    parts: Mapping[str, Array], width: int, errors: Mapping[str, Array] = MappingProxyType({})
+) -> list[str]:
+    """A line for every part: its mean and range over the inputs, and standard errors, if any."""
     rows = []
     for key, part in parts.items():
         values = detach(part)
         xp = namespace(values)
         name = f"  {key:<{width}}"
         if not values.shape:
-            rows.append(f"{name} {float(values):.6g}")
+            error = f" ± {float(errors[key]):.2g}" if key in errors else ""
+            rows.append(f"{name} {float(values):.6g}{error}")
             continue
         every = math.prod(values.shape)
         known = values[~xp.isnan(values)]
@@ -171,6 +224,10 @@ def summaries(parts: Mapping[str, Array], width: int) -> list[str]:
         mean = float(xp.mean(xp.astype(known, xp.float32) if "16" in str(known.dtype) else known))
         rows.append(f"{name} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
         rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
+        if key in errors:
+            error = detach(errors[key])
+            largest = float(xp.max(xp.where(xp.isnan(error), xp.zeros_like(error), error)))
+            rows[-1] += f", standard error up to {largest:.2g}"
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
-from kuq import answers, door, scores
+from kuq import answers, door, estimates, scores
 from kuq._array import (
     Array,
     adopted,
@@ -26,12 +27,13 @@ from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
+from kuq.distributions.normal import Point
 from kuq.distributions.samples import Samples
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
 from kuq.partition import Partition, summed
-from kuq.result import Uncertainty
+from kuq.result import Estimate, StandardErrors, Uncertainty
 from kuq.scores.levels import Design
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.views import first_order
@@ -85,6 +87,7 @@ class _Decompose(Protocol):
         rtol: float = 1e-8,
         draws: int | None = None,
         seed: int | None = None,
+        directions: int | None = None,
         max_memory: float = DEFAULT_MEMORY,
     ) -> Uncertainty: ...
 
@@ -124,6 +127,7 @@ def decompose(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Uncertainty | Partition:
     """Split the uncertainty of a second-order prediction into aleatoric and epistemic.
@@ -135,6 +139,8 @@ def decompose(
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
     them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
     quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
+    ``directions`` opts in to so many random directions for very many draws of vectors, in
+    N log N in place of all pairs and with a ``standard_error`` in the result.
     ``max_memory`` bounds in bytes what is held beside your arrays and the results. It never cuts
     one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
     and the canonical form of its laws have to fit; so has what a transform of yours returns.
@@ -153,7 +159,7 @@ def decompose(
     >>> {name: float(part) for name, part in u.items()}
     {'total': 11.0, 'noise': 1.0, 'model': 9.0, 'run': 1.0}
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     if estimator is None:
         estimator = usual_estimator(score) if isinstance(score, str) else "pairwise"
     if estimator not in _ESTIMATORS:
@@ -167,6 +173,8 @@ def decompose(
             "in kuq.Ensemble(...), or use kuq.entropy for the uncertainty of a single law"
         )
     if levels is not None:
+        if directions is not None:
+            raise ParameterError("levels and directions do not go together; leave one out")
         design = _design(prediction, score, levels, crossed, fixed)
         return _partition(prediction, score, options, design, estimator, unbiased)
     if crossed is not None or fixed != ():
@@ -183,10 +191,48 @@ def decompose(
         prediction = prediction.beside(score.arrays)
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
-    resolved, aleatoric, epistemic, method = answers.decompose(
-        prediction, score, options, estimator=estimator
+    ask = functools.partial(answers.decompose, estimator=estimator)
+    return _uncertainty(ask, prediction, score, options, estimator, unbiased)
+
+
+def _uncertainty(
+    ask: Callable[..., tuple[Score, Array, Array, str]],
+    prediction: Prediction,
+    score: Score,
+    options: Options,
+    estimator: str,
+    unbiased: bool | str,
+) -> Uncertainty:
+    """What ``ask`` says of AU and EU, as a mean over random directions if these are asked for."""
+    if options.directions is None:
+        resolved, aleatoric, epistemic, method = ask(prediction, score, options)
+        return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+
+    def parts(*args: Any) -> list[Array]:
+        _, aleatoric, epistemic, _ = ask(*args)
+        return [aleatoric + epistemic, aleatoric, epistemic]
+
+    found = estimates.over_directions(parts, [prediction], score, options)
+    errors = StandardErrors(*(_as_array(error, prediction) for error in found.errors))
+    _, aleatoric, epistemic = found.values
+    result = _result(
+        prediction, found.score, aleatoric, epistemic, estimator, unbiased, found.method
     )
-    return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+    return dataclasses.replace(result, standard_error=errors)
+
+
+def _estimate(
+    ask: Callable[..., Array], predictions: list[Prediction], score: Score, options: Options
+) -> Estimate:
+    """An answer by random directions with its standard error."""
+
+    def answer(*args: Any) -> list[Array]:
+        return [ask(*args)]
+
+    found = estimates.over_directions(answer, predictions, score, options)
+    first, last = predictions[0], predictions[-1]
+    value, error = (_cast(part[0], first, last) for part in (found.values, found.errors))
+    return Estimate(value, error, found.method)
 
 
 def _design(
@@ -279,17 +325,22 @@ def entropy(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """H(P): the expected score of a law under itself, the aleatoric uncertainty of one law.
+
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
 
     >>> import kuq
     >>> float(kuq.entropy(kuq.Samples([0.0, 1.0]), kuq.CRPS(), unbiased=False))
     0.25
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     p = first_order(p).beside(score.arrays)
+    if options.directions is not None:
+        return _estimate(answers.entropy, [p], score, options)
     return _as_array(answers.entropy(p, score, options), p)
 
 
@@ -303,17 +354,22 @@ def divergence(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """D(P, Q) = S(P, Q) − H(Q): how far two predictions disagree; for the log score KL(Q‖P).
+
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
 
     >>> import kuq
     >>> float(kuq.divergence(kuq.Point(0.0), kuq.Point(3.0), kuq.Energy()))
     3.0
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     p, q = _aligned(p, q, score)
+    if options.directions is not None:
+        return _estimate(answers.divergence, [p, q], score, options)
     return _cast(answers.divergence(p, q, score, options), p, q)
 
 
@@ -327,9 +383,12 @@ def score(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """S(P, y): how well a prediction fits an outcome, a loss; −log p(y) for the log score.
+
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
 
     ``y`` has the shape of p's batch + event; leading axes of p, such as members, may be missing.
 
@@ -337,11 +396,14 @@ def score(
     >>> float(kuq.score(kuq.Normal(0.0, 1.0), 0.0, kuq.CRPS()))  # (√2 − 1)/√π
     0.2336949772551
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
+    if options.directions is not None:
+        point = Point(outcome, len(p.event_shape))
+        return _estimate(answers.divergence, [p, point], score, options)
     return _as_array(answers.score(p, outcome, score, options), p)
 
 
@@ -379,20 +441,29 @@ def member_divergences(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Array:
     """The matrix D(P_i, P_j) behind the epistemic uncertainty, of shape (M, M, batch…).
+
+    With ``directions`` (see :func:`decompose`) an :class:`Estimate` with its standard error.
 
     >>> import kuq
     >>> kuq.member_divergences(kuq.Ensemble(kuq.Point([0.0, 1.0, 3.0])), kuq.Energy()).tolist()
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     _check_ensemble(prediction, "member_divergences")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
-    return _as_array(answers.member_parts(prediction, score, options)[2], prediction)
+    if options.directions is not None:
+        return _estimate(_matrix, [prediction], score, options)
+    return _as_array(_matrix(prediction, score, options), prediction)
+
+
+def _matrix(prediction: Ensemble, score: Score, options: Options) -> Array:
+    return answers.member_parts(prediction, score, options)[2]
 
 
 @_alone
@@ -404,6 +475,7 @@ def member_influence(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     max_memory: float = DEFAULT_MEMORY,
 ) -> Uncertainty:
     """How AU, EU and their sum change when a member is left out, (M, batch…) each.
@@ -415,7 +487,7 @@ def member_influence(
     >>> influence.epistemic.tolist()
     [3.0, 3.0, -6.0]
     """
-    options = Options.checked(unbiased, rtol, draws, seed, max_memory)
+    options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     score = _known(score)
     _check_ensemble(prediction, "member_influence")
     _check_draws(prediction, options)
@@ -428,15 +500,21 @@ def member_influence(
             f"left, got {len(counting)}; with unbiased=False two are enough"
         )
     whole, prediction = prediction, prediction.counting()
-    resolved, *found, method = answers.member_parts(prediction, score, options)
-    entropies, matrix = (door.left(part, prediction.reference) for part in found)
-    parts = scores.leave_one_out(
-        entropies, matrix, prediction.member_weights(), options.unbiased_members
-    )
-    if prediction.member_count < whole.member_count:
-        parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
-    aleatoric, epistemic = parts
-    return _result(prediction, resolved, aleatoric, epistemic, "pairwise", unbiased, method)
+
+    def changes(
+        prediction: Ensemble, score: Score, options: Options
+    ) -> tuple[Score, Array, Array, str]:
+        resolved, *found, method = answers.member_parts(prediction, score, options)
+        entropies, matrix = (door.left(part, prediction.reference) for part in found)
+        parts = scores.leave_one_out(
+            entropies, matrix, prediction.member_weights(), options.unbiased_members
+        )
+        if prediction.member_count < whole.member_count:
+            parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+        aleatoric, epistemic = parts
+        return resolved, aleatoric, epistemic, method
+
+    return _uncertainty(changes, prediction, score, options, "pairwise", unbiased)
 
 
 def _spread_out(values: Array, positions: list[int], count: int) -> Array:

@@ -101,15 +101,38 @@ def views(
     known = list(predictions)
     if term.score.local:
         return _local_views(term, options, known, question)
-    if options.draws is not None and not _has_route(term, *known):
-        known = [
-            drawn(prediction, options.draws, np.random.default_rng([options.seed, position]))
-            for position, prediction in enumerate(known)
-        ]
+    known = _drawn_where_needed(term, options, known)
     found = [_view(prediction, term, options) for prediction in known]
     if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.score, Radial):
         return found  # a kernel that is nothing but a function needs arrays of its own library
     return _through_the_door(term, found)
+
+
+def _drawn_where_needed(
+    term: Term, options: Options, predictions: list[Prediction]
+) -> list[Prediction]:
+    if options.draws is None or _has_route(term, *predictions):
+        return predictions
+    return [
+        drawn(prediction, options.draws, np.random.default_rng([options.seed, position]))
+        for position, prediction in enumerate(predictions)
+    ]
+
+
+def staged(
+    term: Term, options: Options, predictions: list[Prediction]
+) -> tuple[Term, list[Prediction]]:
+    """The same where all is drawn and transformed, which many answers need once."""
+    if term.score.local:
+        return term, predictions
+    known, stages = _drawn_where_needed(term, options, predictions), list(term.stages)
+    members = [member for prediction in known for member in _members(prediction)]
+    if not all(isinstance(member, (Samples, Point)) for member in members):
+        return term, known
+    while stages and not isinstance(transform := stages[0], MarginalStage):
+        stages.pop(0)
+        known = [_transformed(one, transform, False, term.score) for one in known]
+    return dataclasses.replace(term, stages=tuple(stages)), known
 
 
 def _local_views(

@@ -349,7 +349,7 @@ def draws_of(law: Law) -> Array:
     return law.atoms.value
 
 
-METHODS = ("exact", "quadrature", "samples", "monte-carlo")
+METHODS = ("exact", "quadrature", "samples", "sliced", "monte-carlo")
 
 
 def worst_method(*methods: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from kuq._array import Array, is_traced, namespace, widen
 from kuq.distributions.atoms import Atoms, Points
 from kuq.distributions.laws import Law, Stack
+from kuq.forms.directions import Directions
 from kuq.kernels.base import Kernel, ScaleMixture, Score
 from kuq.kernels.energy import Energy
 from kuq.tiles import fitting_elements
@@ -78,9 +79,17 @@ class Problem:
     #: whether the score asks for densities
     local: bool = False
     question: Question = PAIRS
+    #: random directions that may take the place of pairs of very many draws; none if zero
+    directions: int = 0
 
     @staticmethod
-    def of(score: Score, stack: Stack, compiled: bool, question: Question = PAIRS) -> Problem:
+    def of(
+        score: Score,
+        stack: Stack,
+        compiled: bool,
+        question: Question = PAIRS,
+        directions: Directions | None = None,
+    ) -> Problem:
         reference = stack.reference
         if isinstance(reference, np.ndarray):
             reading = Reading.COMPILED if compiled else Reading.NUMPY
@@ -98,7 +107,10 @@ class Problem:
         dimension = stack.groups[0].atoms.dimension
         local = score.local
         question = question if local else PAIRS
-        return Problem(score.bare, tuple(groups), dimension, reading, double, local, question)
+        wanted = 0 if directions is None else directions.wanted
+        return Problem(
+            score.bare, tuple(groups), dimension, reading, double, local, question, wanted
+        )
 
     @property
     def members(self) -> int:
@@ -115,6 +127,11 @@ class Problem:
 
     def only(self, *kinds: type[Atoms]) -> bool:
         return all(group.kind in kinds for group in self.groups)
+
+    @property
+    def outnumbers_directions(self) -> bool:
+        """Whether these are so many draws that random directions cost less than all pairs."""
+        return self.only(Points) and self.atoms > 2 * self.directions > 0
 
     @property
     def scalar_draws(self) -> bool:
@@ -167,6 +184,7 @@ class Measure:
     #: bytes that all of it may take
     memory: float = math.inf
     question: Question = PAIRS
+    directions: Directions | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -209,8 +227,12 @@ def in_units(bandwidth: Array | float, unit: Array) -> Array:
 class Form(ABC):
     """One way to the statistics of the members of a stack; no form knows another one."""
 
-    #: "exact" or "quadrature": how the form integrates what is not a point
+    #: "exact" or "quadrature": how the form integrates what is not a point; "sliced"
     method: ClassVar[str] = "exact"
+    #: Whether it takes one unit of the directions of its measure in place of all of them. Then it
+    #: gets laws as they are, float32 as well, and the weights of coordinates with the score:
+    #: copies of very many draws would take more time and memory than its sums.
+    sampled: ClassVar[bool] = False
 
     @abstractmethod
     def applies(self, problem: Problem) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kuq.distributions.atoms import LowRanks, NormalInverseGammas, Normals, Points, Products
 from kuq.distributions.laws import worst_method
-from kuq.errors import NoClosedFormError
+from kuq.errors import NoClosedFormError, ParameterError
 from kuq.forms.clipped import Clipped
 from kuq.forms.distances import Distances
 from kuq.forms.distribution_functions import DistributionFunctions
@@ -21,8 +21,9 @@ from kuq.forms.evidential import (
     EvidentialScales,
 )
 from kuq.forms.exponential_draws import ExponentialDraws
-from kuq.forms.form import Crossing, Form, Problem
+from kuq.forms.form import Crossing, Form, Problem, Reading
 from kuq.forms.fourier import Fourier
+from kuq.forms.frequencies import Frequencies
 from kuq.forms.gram import Gram
 from kuq.forms.log_draws import LogDraws, LogTails
 from kuq.forms.log_mixtures import LogMixtures, LogPanels
@@ -34,6 +35,7 @@ from kuq.forms.normal_fields import NormalFields
 from kuq.forms.point_pairs import PointPairs
 from kuq.forms.scalar_pairs import DrawPairs, ScalarPairs
 from kuq.forms.scale_quadrature import OneScale, ScaleQuadrature
+from kuq.forms.slices import Slices
 from kuq.forms.sorted_draws import FewDraws, SortedDraws, Steps
 from kuq.forms.spectral import Spectral
 
@@ -49,6 +51,8 @@ FORMS: tuple[Form, ...] = (
     Steps(),
     ExponentialDraws(),
     Fourier(),
+    Slices(),
+    Frequencies(),
     DrawPairs(),
     Distances(),
     Gram(),
@@ -68,6 +72,9 @@ FORMS: tuple[Form, ...] = (
     LogTails(),
     LogDraws(),
 )
+
+#: Forms that compare all pairs of draws.
+_BY_PAIRS = (DrawPairs, Distances, Gram, MatchedDraws, PointPairs)
 
 _NAMES: dict[type, str] = {
     Points: "point masses",
@@ -94,8 +101,11 @@ class Plan(NamedTuple):
 def plan(problem: Problem) -> Plan:
     """The first form that applies. Plans are remembered, so that a loop plans once."""
     forms = _applicable(problem)
+    if problem.outnumbers_directions and isinstance(forms[0], _BY_PAIRS):
+        raise _no_directions(problem)
     if not (problem.draws_beside_others and isinstance(forms[0], Crossing)):
-        method = "exact" if problem.only(Points) else forms[0].method
+        exact = problem.only(Points) and not forms[0].sampled
+        method = "exact" if exact else forms[0].method
         return Plan(forms, forms[0].scratch(problem), method)
     apart = problem.of_groups(draws=True), problem.of_groups(draws=False)
     plans = [plan(part) for part in apart]
@@ -104,10 +114,11 @@ def plan(problem: Problem) -> Plan:
 
 
 def _applicable(problem: Problem) -> tuple[Form, ...]:
-    """A difference is not mended by another difference."""
+    """A difference is not mended by another difference, and nothing by a sample."""
     found: list[Form] = []
     for form in FORMS:
         mends = not found or not (found[-1].cancels(problem) and form.cancels(problem))
+        mends = mends and not (found and form.sampled)
         if mends and form.applies(problem):
             found.append(form)
     if not found:
@@ -125,4 +136,17 @@ def no_form(problem: Problem) -> NoClosedFormError:
     return NoClosedFormError(
         f"no exact or quadrature route for {problem.score!r} between {' and '.join(kinds)}; "
         "pass draws=2000, seed=0 to opt in to Monte Carlo"
+    )
+
+
+def _no_directions(problem: Problem) -> ParameterError:
+    if problem.reading not in (Reading.COMPILED, Reading.NUMPY):
+        return ParameterError(
+            "directions need arrays on the CPU whose values can be read, and have no gradient; "
+            "pass tensor.detach(), call outside of jit and grad, or leave directions out"
+        )
+    return ParameterError(
+        f"no way by random directions for {problem.score!r}: there is one for Energy with beta=1 "
+        "and for bounded kernels that are mixtures of Gaussian ones; leave directions out to "
+        "compare all pairs of draws"
     )

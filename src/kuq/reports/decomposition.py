@@ -533,6 +533,7 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
         "exact": "by closed forms",
         "quadrature": "by quadrature, accurate to 1e-8",
         "samples": "from the draws in the prediction",
+        "sliced": "from the draws in the prediction, by random directions",
         "monte-carlo": "by Monte Carlo, from draws that kuq made",
     }
     entries = [

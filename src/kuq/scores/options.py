@@ -11,6 +11,7 @@ import numpy as np
 from kuq._array import Array
 from kuq._numbers import as_real_number, shown, whole_number
 from kuq.errors import ParameterError
+from kuq.forms.directions import Directions, checked_directions
 from kuq.tiles import AMPLE, NUMPY_CACHE_ELEMENTS, budget_elements, keep_freed_memory
 
 DEFAULT_MEMORY = 2**28
@@ -27,15 +28,22 @@ class Options:
     draws: int | None
     seed: int
     max_memory: float
+    #: one unit of random directions, where they are asked for
+    directions: Directions | None = None
 
     @staticmethod
     def checked(
-        unbiased: bool | str, rtol: float, draws: int | None, seed: int | None, max_memory: float
+        unbiased: bool | str,
+        rtol: float,
+        draws: int | None,
+        seed: int | None,
+        max_memory: float,
+        directions: int | None = None,
     ) -> Options:
         try:
-            return _checked(unbiased, rtol, draws, seed, max_memory)
+            return _checked(unbiased, rtol, draws, seed, max_memory, directions)
         except TypeError:  # what cannot be looked up has to be checked
-            return _checked.__wrapped__(unbiased, rtol, draws, seed, max_memory)
+            return _checked.__wrapped__(unbiased, rtol, draws, seed, max_memory, directions)
 
     def budget(self, like: Array) -> int:
         """How many numbers a temporary may have in the dtype of an array."""
@@ -47,7 +55,12 @@ class Options:
 
 @functools.lru_cache(maxsize=64, typed=True)
 def _checked(
-    unbiased: bool | str, rtol: float, draws: int | None, seed: int | None, max_memory: float
+    unbiased: bool | str,
+    rtol: float,
+    draws: int | None,
+    seed: int | None,
+    max_memory: float,
+    directions: int | None,
 ) -> Options:
     if not isinstance(unbiased, bool) and unbiased not in ("members", "samples"):
         raise ParameterError(
@@ -69,6 +82,7 @@ def _checked(
         raise ParameterError(
             f"max_memory must be a positive number of bytes, got {shown(max_memory)}"
         )
+    directions = checked_directions(directions)
     return Options(
         unbiased_members=unbiased in (True, "members"),
         unbiased_samples=unbiased in (True, "samples"),
@@ -76,4 +90,5 @@ def _checked(
         draws=draws,
         seed=seed,
         max_memory=memory,
+        directions=None if directions is None else Directions((seed,), directions),
     )

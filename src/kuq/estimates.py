@@ -1,0 +1,82 @@
+"""Answers by random directions: means over their units, and standard errors over the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kuq._array import Array, namespace, safe_sqrt
+from kuq.distributions.base import Prediction
+from kuq.distributions.laws import Stack, worst_method
+from kuq.driver import planned
+from kuq.errors import ParameterError
+from kuq.forms.directions import Directions
+from kuq.kernels.base import Score
+from kuq.scores.options import Options
+from kuq.views import resolve_bandwidths, staged, views
+
+
+class Averages(NamedTuple):
+    """Means over units and their standard errors."""
+
+    score: Score
+    values: list[Array]
+    errors: list[Array]
+    method: str
+
+
+def over_directions(
+    ask: Callable[..., Sequence[Array]],
+    predictions: list[Prediction],
+    score: Score,
+    options: Options,
+) -> Averages:
+    """Means over all units of what ``ask(*predictions, score, options)`` says by one of them.
+
+    Every statistic is linear in those of a unit, so that its mean is that over all directions.
+    The terms of a score have directions of their own: their errors are independent.
+    """
+    assert options.directions is not None
+    if score.local:
+        raise ParameterError(
+            f"directions are for kernels; {score!r} asks for densities: leave directions out"
+        )
+    score = resolve_bandwidths(score, predictions, options)
+    means, squares, methods = [], [], []
+    for position, term in enumerate(score.parts):
+        own, known = staged(term, options, predictions)
+        directions = options.directions._replace(seed=(options.seed, position))
+        seen = views(own, options, *known)
+        stack = Stack(tuple(group for view in seen for group in view.stack.groups))
+        sampled, method = planned(seen[0].score, stack, options)
+        units = directions.units(stack.groups[0].atoms.dimension) if sampled else [directions]
+        alone = score.changed(parts=(own,))
+
+        def by(unit: Directions, known: Any = known, alone: Score = alone) -> Sequence[Array]:
+            return ask(*known, alone, dataclasses.replace(options, directions=unit))
+
+        mean, square = _spread(by, units)
+        means.append(mean)
+        squares.append(square)
+        methods.append(method)
+    values, errors = (
+        [sum(column[1:], start=column[0]) for column in zip(*rows, strict=True)]
+        for rows in (means, squares)
+    )
+    return Averages(score, values, [safe_sqrt(x) for x in errors], worst_method(*methods))
+
+
+def _spread(
+    by: Callable[[Directions], Sequence[Array]], units: Sequence[Directions]
+) -> tuple[list[Array], list[Array]]:
+    """Means over units, and their squared standard errors; one unit at a time is held."""
+    means = list(by(units[0]))
+    squares = [namespace(mean).zeros_like(mean) for mean in means]
+    for seen, unit in enumerate(units[1:], start=2):
+        for k, value in enumerate(by(unit)):
+            gap = value - means[k]
+            means[k] = means[k] + gap / seen
+            squares[k] = squares[k] + gap * (value - means[k])
+    count = len(units)
+    return means, [square / max(1, count * (count - 1)) for square in squares]
