@@ -3,7 +3,6 @@
 from collections.abc import Sequence as _Sequence
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from kuq._array import checks
@@ -52,9 +51,6 @@ from kuq.uncertainty import (
     score,
 )
 
-if _TYPE_CHECKING:
-    from kuq.protocols import select_score
-
 __version__ = "0.1.0"
 
 
@@ -92,6 +88,41 @@ def report(
         prediction, score, y=y, names=names, labels=labels, path=path, title=title, **options
     )
     return written
+
+
+def select_score(
+    prediction: _Any,
+    y: _Any = None,
+    task: str = "ranking",
+    *,
+    candidates: _Sequence[Score | str] | None = None,
+    outside: _Any = None,
+    groups: _Any = None,
+    seed: int = 0,
+    **options: _Any,
+) -> _Any:
+    """Choose the score that serves a task best, on held-out predictions and outcomes.
+
+    The same as :func:`kuq.protocols.select_score`, which explains it and its further options.
+
+    >>> import kuq, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scale = rng.gamma(2.0, size=100)
+    >>> held_out = kuq.Ensemble(kuq.Normal(0.1 * rng.normal(size=(5, 100)), scale))
+    >>> y = scale * rng.normal(size=100)
+    >>> kuq.select_score(held_out, y, candidates=["crps", "squared"]).name
+    'crps'
+    """
+    return _import_module("kuq.protocols").select_score(
+        prediction,
+        y,
+        task,
+        candidates=candidates,
+        outside=outside,
+        groups=groups,
+        seed=seed,
+        **options,
+    )
 
 
 #: Parts that need an extra or time to import: ``kuq.nn`` and so on, loaded when first used.
@@ -166,8 +197,6 @@ __all__ = [
 def __getattr__(name: str) -> _Any:
     if name in _PARTS:
         return _import_module(f"kuq.{name}")
-    if name == "select_score":  # brings SciPy's statistics along, which take time to import
-        return _import_module("kuq.protocols").select_score
     raise AttributeError(f"module 'kuq' has no attribute {name!r}")
 
 

@@ -65,7 +65,7 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
             return function(*args, **kwargs)
         seen = door.seen(args, kwargs)
         if seen is not None:
-            return cast(Result, door.left_result(call(*seen[0], **seen[1]), like))
+            return door.left_result(call(*seen[0], **seen[1]), like)
         torch = torch_of(like)
         with one_torch_thread(torch) if large and torch is not None else nullcontext():
             return function(*args, **kwargs)
