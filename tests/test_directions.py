@@ -397,6 +397,13 @@ def test_kernels_without_a_way_are_refused():
         kuq.entropy(kuq.Normal(np.zeros(3), 1.0, 1), kuq.LogScore(), directions=SOME)
 
 
+def test_levels_are_refused():
+    prediction = kuq.Ensemble(kuq.Samples(np.stack([members(), members(seed=1)]), 1), member_ndim=2)
+    with pytest.raises(kuq.ParameterError, match="levels and directions do not go together"):
+        kuq.decompose(prediction, kuq.Energy(), levels=("a", "b"), directions=SOME)
+    close(*both(kuq.entropy, prediction, kuq.Energy()))  # of the mixture of all
+
+
 @pytest.mark.parametrize("directions", [0, 19, -5, 2.5, True, "many"])
 def test_numbers_of_directions(directions):
     with pytest.raises(kuq.ParameterError, match="directions must be an integer ≥ 20 or None"):
