@@ -1,8 +1,8 @@
 """Small networks on the reanalysis: skill on held-out years, and what detection of the twin sees.
 
 ``python -m docs.reanalysis`` prints the tables of docs/howto/data-sets.md in about two minutes of
-one core, and ``--update`` writes them there; ``--seeds 3`` also tells their spread. Those of other
-machines differ in the last digits.
+one core, and ``--update`` writes them there; ``--seeds 3`` also tells their spread. Numbers of
+other machines differ in the last digits.
 """
 
 from __future__ import annotations
