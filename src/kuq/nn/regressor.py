@@ -17,13 +17,14 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import KuqError, ParameterError
 from kuq.kernels.base import Score
+from kuq.kernels.names import usual_score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import described, own_parts, restored
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.heads import EvidentialHead
 from kuq.nn.network import Network
-from kuq.nn.representations import backbone_of, head_of
+from kuq.nn.representations import backbone_of, check_representation, head_of
 from kuq.nn.scaling import Scaling
 from kuq.nn.settings import Training
 from kuq.nn.tables import (
@@ -101,6 +102,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 50,
     ) -> None:
+        check_representation(representation)
         self.representation = representation
         self.n_members = n_members
         self.backbone = backbone
@@ -224,16 +226,23 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return second_order.pooled(parameters, head.event_ndim, self.n_samples, self.seed)
         return Ensemble(head.law(parameters))  # type: ignore[arg-type]
 
-    def predict_uncertainty(self, X: Any, score: Score | str, **options: Any) -> Uncertainty:
+    def predict_uncertainty(
+        self, X: Any, score: Score | str | None = None, **options: Any
+    ) -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty of every row, as ``kuq.decompose``.
+
+        Without a ``score`` that is ``CRPS()``, and ``Energy()`` for functions and images.
 
         >>> import kuq, numpy as np
         >>> x = np.linspace(-1, 1, 50)[:, None]
         >>> model = kuq.nn.Regressor("mixture", n_members=3, max_epochs=5).fit(x, x[:, 0])
-        >>> model.predict_uncertainty(x, kuq.CRPS()).epistemic.shape
+        >>> model.predict_uncertainty(x).epistemic.shape
         (50,)
         """
-        found: Uncertainty = decompose(self.predict_distribution(X), score, **options)
+        prediction = self.predict_distribution(X)
+        if score is None:
+            score = usual_score(on_grid=len(self.network_.x_shape) > 1)
+        found: Uncertainty = decompose(prediction, score, **options)
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -32,12 +32,14 @@ _BACKBONES: dict[str, Callable[[Sequence[int], str], Backbone]] = {
 }
 
 
+def check_representation(name: Any) -> None:
+    if not isinstance(name, str) or name not in REPRESENTATIONS:
+        raise ParameterError(f"representation must be one of {list(REPRESENTATIONS)}, got {name!r}")
+
+
 def head_of(representation: str, settings: dict[str, Any]) -> tuple[type[Head], dict[str, Any]]:
     """The class of the head and its options."""
-    if representation not in REPRESENTATIONS:
-        raise ParameterError(
-            f"representation must be one of {list(REPRESENTATIONS)}, got {representation!r}"
-        )
+    check_representation(representation)
     head, names = REPRESENTATIONS[representation]
     return head, {name: settings[name] for name in names if settings[name] is not None}
 

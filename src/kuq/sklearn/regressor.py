@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 import kuq
-from kuq.kernels.names import as_score, usual_estimator
+from kuq.kernels.names import as_score, usual_estimator, usual_score
 from kuq.sklearn.fitted import FORESTS, members_of
 
 #: Memory in bytes for one part of the rows.
@@ -188,7 +188,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         while in truth they share training data. ``max_memory`` bounds memory in bytes.
         """
         X = self._checked(X)
-        given = score or self.__dict__["score"] or kuq.CRPS()
+        given = score or self.__dict__["score"] or usual_score(on_grid=False)
         score, estimator = as_score(given), estimator or usual_estimator(given)
         found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
         return found
