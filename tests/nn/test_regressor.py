@@ -47,9 +47,7 @@ NOT_AS_SCIKIT_LEARN_ASKS = {
 def test_scikit_learn_accepts_it():
     pytest.importorskip("pandas")
     model = kuq.nn.Regressor(n_members=2, max_epochs=60, learning_rate=1e-2)
-    results = check_estimator(
-        model, on_skip=None, expected_failed_checks=NOT_AS_SCIKIT_LEARN_ASKS
-    )
+    results = check_estimator(model, on_skip=None, expected_failed_checks=NOT_AS_SCIKIT_LEARN_ASKS)
     assert {r["check_name"] for r in results if r["status"] != "passed"} <= {
         "check_array_api_input",  # runs only where SciPy's array API mode is on
         *NOT_AS_SCIKIT_LEARN_ASKS,
