@@ -40,6 +40,7 @@ BACKBONES = {
 NOT_AS_SCIKIT_LEARN_ASKS = {
     "check_methods_subset_invariance": "see test_rows_do_not_depend_on_each_other",
     "check_methods_sample_order_invariance": "see test_rows_do_not_depend_on_each_other",
+    "check_sample_weight_equivalence_on_dense_data": "see test_whole_weights_are_repeated_rows",
     "check_do_not_raise_errors_in_init_or_set_params": "an unknown representation is told at once",
 }
 
