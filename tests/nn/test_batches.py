@@ -318,7 +318,7 @@ def test_tables_in_batches_keep_their_names():
     model = kuq.nn.Regressor(**TINY).fit([(table[:20], y[:20]), (table[20:], y[20:])])
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     assert model.predict(table).shape == (40,)
-    with pytest.raises(kuq.ParameterError, match="batch 1: .*feature names"):
+    with pytest.raises(kuq.ParameterError, match=r"batch 1: .*feature names"):
         model.fit([(table[:20], y[:20]), (table[["b", "a", "c"]][20:], y[20:])])
 
 

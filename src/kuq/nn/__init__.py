@@ -16,6 +16,7 @@ from kuq.nn.history import History
 from kuq.nn.mlp import MLP
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import OneByOne
+from kuq.nn.own_modules import dropout_members, members
 from kuq.nn.regressor import Regressor
 from kuq.nn.settings import Training
 from kuq.nn.training import fit
@@ -37,7 +38,9 @@ __all__ = [
     "Regressor",
     "SamplerHead",
     "Training",
+    "dropout_members",
     "fit",
+    "members",
 ]
 
 
