@@ -153,11 +153,12 @@ def test_dropout_members_are_passes_with_dropped_units():
     """Their mean and variance are those of the formula: units are dropped independently."""
     model = with_dropout()
     x = rows(5)
-    found = kuq.nn.dropout_members(model, x, 4000, batch_size=5).member_means()[..., 0]
+    passes = kuq.nn.dropout_members(model, x.repeat(80, 1), 50)
+    found = passes.member_means().reshape(-1, 5)
     with torch.no_grad():
         hidden = model[:3].eval()(x) * model[4].weight[0]
         mean, variance = hidden.sum(1) + model[4].bias, (hidden**2).sum(1) * 0.3 / 0.7
-    # Standard errors over 4000 passes: 1/63 deviation, and 2 % of the variance; five of them.
+    # Standard errors over 4000 masks: 1/63 deviation, and 2 % of the variance; five of them.
     gap = (found.mean(0) - mean) / variance.sqrt()
     assert gap.abs().max() < 5 / 63
     assert (found.var(0) / variance - 1).abs().max() < 0.15
