@@ -10,6 +10,7 @@ except ModuleNotFoundError as _error:
 
 from kuq.nn.backbones import Backbone, Body
 from kuq.nn.convnext import ConvNeXt
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
 from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
 from kuq.nn.history import History
@@ -27,6 +28,7 @@ __all__ = [
     "Backbone",
     "Body",
     "ConvNeXt",
+    "EfficientNetLite0",
     "EvidentialHead",
     "Head",
     "History",

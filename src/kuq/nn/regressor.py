@@ -21,6 +21,7 @@ from kuq.kernels.names import usual_score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import described, own_parts, restored
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.heads import EvidentialHead
 from kuq.nn.network import Network
@@ -56,10 +57,11 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     ``representation``: "normal", "evidential", "mixture", "low-rank" or "sampler".
     ``n_members``: None is 10, and 1 for "evidential", whose single network has a second-order law
-    of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", a description such
-    as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns one. ``loss``: any
-    kuq score, None for what the representation is known for; it sees standardised targets, so
-    that bandwidths count in their standard deviations. ``n_samples``: draws of a prediction.
+    of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", "efficientnet-lite0",
+    a description such as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns
+    one. ``loss``: any kuq score, None for what the representation is known for; it sees
+    standardised targets, so that bandwidths count in their standard deviations. ``n_samples``:
+    draws of a prediction.
     For everything about training see ``kuq.nn.Training``.
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
@@ -409,7 +411,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         loaded: bool = False,
     ) -> Network:
         backbone = backbone_of(self.backbone, self.hidden_sizes, self.activation)
-        if loaded and isinstance(backbone, ConvNeXt):
+        if loaded and isinstance(backbone, (ConvNeXt, EfficientNetLite0)):
             backbone = replace(backbone, pretrained=False)
         settings = self.get_params(deep=False)
         if settings["noise_channels"] is None:

@@ -10,6 +10,7 @@ from torch import nn
 from kuq.errors import ParameterError
 from kuq.nn.backbones import Backbone
 from kuq.nn.convnext import ConvNeXt
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
 from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
 from kuq.nn.mlp import MLP
@@ -29,6 +30,7 @@ _BACKBONES: dict[str, Callable[[Sequence[int], str], Backbone]] = {
     "fno": lambda sizes, activation: FNO(),
     "convnext-tiny": lambda sizes, activation: ConvNeXt("tiny"),
     "convnext-small": lambda sizes, activation: ConvNeXt("small"),
+    "efficientnet-lite0": lambda sizes, activation: EfficientNetLite0(),
 }
 
 
