@@ -116,10 +116,21 @@ class seeded:  # noqa: N801  (reads as a function)
     def __enter__(self) -> None:
         self.fork = torch.random.fork_rng()
         self.fork.__enter__()
-        torch.manual_seed(self.seed)
+        seed_generators(self.seed)
 
     def __exit__(self, *reason: Any) -> None:
         self.fork.__exit__(*reason)
+
+
+def seed_generators(seed: int) -> None:
+    """Seed torch's global generators of the CPU and of GPUs.
+
+    ``torch.manual_seed`` also notes the call, with its stack, for kinds of devices that are not
+    there: milliseconds and memory for every call.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
 
 
 def _initialise_anew(module: nn.Module) -> None:

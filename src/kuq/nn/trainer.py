@@ -21,6 +21,7 @@ from kuq.nn.generators import Purpose, member_generators, member_seed
 from kuq.nn.history import History
 from kuq.nn.layers import Members
 from kuq.nn.network import Network
+from kuq.nn.one_by_one import seed_generators
 from kuq.nn.rows import Batch, Rows, SharedRows
 from kuq.nn.settings import Training
 from kuq.nn.stopping import Stopping
@@ -168,7 +169,7 @@ class Trainer:
             generators = [generators[m] for m in members.tolist()]
             if not self.network.at_once:  # what modules draw by themselves, such as dropout
                 seed, member, step = self.network.seed, int(members[0]), self.adam.steps
-                torch.manual_seed(member_seed(seed, member, Purpose.TRAINING, step))
+                seed_generators(member_seed(seed, member, Purpose.TRAINING, step))
         rows = batch.of(len(generators)) if isinstance(batch, SharedRows) else batch.of(members)
         noise = self._noise(generators, len(batch))
         with self._precision():
