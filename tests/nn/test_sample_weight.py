@@ -158,17 +158,16 @@ def test_the_loss_of_drawn_rows_is_a_weighted_mean_as_well():
 
 
 def test_the_optimum_is_that_of_the_weighted_data():
-    """±1 with weights 3 and 1: mean 1/2 and variance 3/4 (kept in batches of 50)."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 1)) * 1e-3
+    """±1 with weights 3 and 1 at one input: mean 1/2 and variance 3/4."""
+    x = np.zeros((400, 1))
     y = np.where(np.arange(400) % 2 == 0, 1.0, -1.0)
     w = np.where(y > 0, 3.0, 1.0)
-    model = kuq.nn.Regressor(n_members=2, max_epochs=60, batch_size=50, annealing=True, seed=1)
-    model.set_params(learning_rate=1e-2, patience=None, validation_fraction=0.0)
-    law = model.fit(x * 0, y, sample_weight=w).predict_distribution(x[:1] * 0).members
-    # Batches differ: the last steps move the mean by about a hundredth.
-    np.testing.assert_allclose(law.loc, 0.5, atol=0.05)
-    np.testing.assert_allclose(law.scale**2, 0.75, atol=0.08)
+    model = kuq.nn.Regressor(n_members=2, max_epochs=200, batch_size=400, learning_rate=1e-2)
+    model.set_params(patience=None, plateau=None, validation_fraction=0.0)
+    law = model.fit(x, y, sample_weight=w).predict_distribution(x[:1]).members
+    # Over seeds, 200 steps end within 3e-4 of the optimum.
+    np.testing.assert_allclose(law.loc, 0.5, atol=5e-3)
+    np.testing.assert_allclose(law.scale**2, 0.75, atol=5e-3)
 
 
 @pytest.mark.parametrize("head", [kuq.nn.NormalHead, kuq.nn.SamplerHead])
