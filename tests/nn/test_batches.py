@@ -336,3 +336,12 @@ def test_training_on_batches_goes_on_from_a_checkpoint(tmp_path):
     again.save(tmp_path / "model")
     loaded = kuq.nn.Regressor.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(x), whole.predict(x))
+
+
+def test_rows_that_fix_the_scale():
+    x, y = sine(40)
+    like = sine(300, seed=8)
+    model = kuq.nn.Regressor(**TINY).fit(batches(x, y), scaling=like)
+    np.testing.assert_array_equal(model.x_scaling_.shift[:, None].T, like[0].mean(0)[None])
+    with pytest.raises(kuq.ShapeError, match="scaling needs rows of inputs of shape"):
+        model.fit(batches(x, y), scaling=(like[0], like[0]))
