@@ -113,6 +113,19 @@ def usual_estimator(score: Score | str) -> str:
     return _FORMS[score.strip().lower().split(":")[0]].estimator
 
 
+def usual_score(*, on_grid: bool) -> Score:
+    """The score of an uncertainty for which none is named.
+
+    The CRPS, of vectors the mean over their coordinates; the energy score where outcomes are
+    functions or images, whose points belong together.
+
+    >>> from kuq.kernels.names import usual_score
+    >>> usual_score(on_grid=False), usual_score(on_grid=True)
+    (CRPS(), Energy(beta=1.0))
+    """
+    return Energy() if on_grid else CRPS()
+
+
 def score_name(score: Score) -> str:
     """The short name of a score that :func:`parse_score` can read, or else how it prints.
 

@@ -10,12 +10,14 @@ except ModuleNotFoundError as _error:
 
 from kuq.nn.backbones import Backbone, Body
 from kuq.nn.convnext import ConvNeXt
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
 from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
 from kuq.nn.history import History
 from kuq.nn.mlp import MLP
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import OneByOne
+from kuq.nn.own_modules import dropout_members, members
 from kuq.nn.regressor import Regressor
 from kuq.nn.settings import Training
 from kuq.nn.training import fit
@@ -26,6 +28,7 @@ __all__ = [
     "Backbone",
     "Body",
     "ConvNeXt",
+    "EfficientNetLite0",
     "EvidentialHead",
     "Head",
     "History",
@@ -37,7 +40,9 @@ __all__ = [
     "Regressor",
     "SamplerHead",
     "Training",
+    "dropout_members",
     "fit",
+    "members",
 ]
 
 

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from kuq.errors import ParameterError
 from kuq.nn import store
+from kuq.nn.rows import Rows
+from kuq.nn.streams import Stream
 
 if TYPE_CHECKING:
     from kuq.nn.trainer import Trainer
@@ -99,10 +101,19 @@ def _digest(t: Trainer) -> str:
     if t.training.annealing:
         settings["max_epochs"] = t.training.max_epochs
     facts = [repr(t.network), repr(t.score), t.network.seed, settings]
+    rows = [*_data(t.rows, facts)[:2], t.weights.values]
+    rows += [] if t.validation is None else _data(t.validation, facts)
+    rows += _data(t.rows, [])[2:]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    rows = [t.rows.x, t.rows.y, t.weights.values]
-    rows += [] if t.validation is None else [t.validation.x, t.validation.y]
     for tensor in rows:
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
     return digest.hexdigest()
+
+
+def _data(rows: Rows | Stream, facts: list[Any]) -> list[Tensor]:
+    """The tensors that training sees; of batches, which may change, their number and shapes."""
+    if isinstance(rows, Stream):
+        facts += [rows.summary.rows, rows.summary.x_shape, rows.summary.event_shape]
+        return []
+    return [rows.x, rows.y] + ([] if rows.weight is None else [rows.weight])

@@ -11,11 +11,11 @@ from torch.func import functional_call, grad_and_value
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kuq.nn.adam import Adam, update
-from kuq.nn.rows import Rows
+from kuq.nn.rows import Batch, Rows
 from kuq.nn.weights import Weights
 
-#: The mean loss of every member over a batch: (x, y, noise, burning) to (M,).
-Losses = Callable[[Tensor, Tensor, Tensor | None, bool], Tensor]
+#: The mean loss of every member over a batch: (rows, noise, burning) to (M,).
+Losses = Callable[[Batch, Tensor | None, bool], Tensor]
 
 
 @final
@@ -64,11 +64,11 @@ class CompiledStep:
             unbias: Tensor,
             noise: Tensor,
         ) -> Tensor:
-            x, y = self.rows.batch(index, None)
+            rows = self.rows.batch(index, None)
             joined = noise if noise.numel() else None
 
             def total(parameters: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-                losses: Tensor = functional_call(self.network, parameters, (x, y, joined, burning))
+                losses: Tensor = functional_call(self.network, parameters, (rows, joined, burning))
                 return losses.sum(), losses
 
             parameters = self.weights.named_views(self.network, values)
@@ -89,5 +89,5 @@ class _WithLosses(nn.Module):
         self.network = network
         self.losses = losses
 
-    def forward(self, x: Tensor, y: Tensor, noise: Tensor | None, burning: bool) -> Tensor:
-        return self.losses(x, y, noise, burning)
+    def forward(self, rows: Batch, noise: Tensor | None, burning: bool) -> Tensor:
+        return self.losses(rows, noise, burning)

@@ -8,23 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from kuq.errors import ParameterError, ShapeError
+from kuq.errors import ParameterError
 from kuq.nn.backbones import Backbone, Body, check_positive
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.memory import require_room
 from kuq.nn.one_by_one import OneByOneBody, seeded
+from kuq.nn.pyramid import Pyramid, adapt, check_images
 
 #: Blocks and channels of the four stages, and the name under which ImageNet weights are found.
 _SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
     "tiny": ((3, 3, 9, 3), (96, 192, 384, 768), "facebook/convnext-tiny-224"),
     "small": ((3, 3, 27, 3), (96, 192, 384, 768), "facebook/convnext-small-224"),
 }
-#: The coarsest features have one cell for this many pixels.
-_STRIDE = 32
 
 
 @final
@@ -60,11 +57,7 @@ class ConvNeXt(Backbone):
                 object.__setattr__(self, name, tuple(given))
 
     def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
-        if len(x_shape) != 3 or len(event_shape) != 2:
-            raise ShapeError(
-                "ConvNeXt needs X (n, channels, height, width) and y (n, height, width), got rows "
-                f"of shape {x_shape} and {event_shape}"
-            )
+        check_images("ConvNeXt", x_shape, event_shape)
 
     def build(
         self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
@@ -74,7 +67,10 @@ class ConvNeXt(Backbone):
         for member in range(n_members):
             with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
                 encoder = self._random(x_shape[0]) if learned is None else copy.deepcopy(learned)
-                members.append(_Pyramid(encoder, self.decoder_channels, x_shape[0], event_shape))
+                sizes = encoder.config.hidden_sizes
+                members.append(
+                    _ConvNeXtPyramid(encoder, sizes, self.decoder_channels, x_shape[0], event_shape)
+                )
             if member == 0:
                 require_room(n_members, sum(p.numel() for p in members[0].parameters()))
         return OneByOneBody(members, x_shape, event_shape)
@@ -116,46 +112,21 @@ def _transformers() -> Any:
     return transformers
 
 
+@final
+class _ConvNeXtPyramid(Pyramid):
+    def stages(self, x: Tensor) -> Sequence[Tensor]:
+        states: Sequence[Tensor] = self.encoder(x, output_hidden_states=True).hidden_states
+        return states[-4:]
+
+
 def _adapted(model: Any, inputs: int) -> Any:
-    """The first layer for another number of channels, with the same mean response."""
+    """The first layer for another number of channels."""
     old = model.embeddings.patch_embeddings
     if old.in_channels == inputs:
         return model
     new = nn.Conv2d(inputs, old.out_channels, old.kernel_size, old.stride)
-    with torch.no_grad():
-        mean = old.weight.mean(1, keepdim=True) * (old.in_channels / inputs)
-        new.weight.copy_(mean.expand_as(new.weight))
-        assert new.bias is not None
-        new.bias.copy_(old.bias)
+    adapt(new, old)
     model.embeddings.patch_embeddings = new
     model.embeddings.num_channels = inputs
     model.config.num_channels = inputs
     return model
-
-
-class _Pyramid(nn.Module):
-    """Encoder, top-down sums of its stages, and a path at full resolution for fine detail."""
-
-    def __init__(self, encoder: Any, width: int, inputs: int, event_shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.event_shape = event_shape
-        self.encoder = encoder
-        sizes = encoder.config.hidden_sizes
-        self.lateral = nn.ModuleList(nn.Conv2d(size, width, 1) for size in sizes)
-        self.detail = nn.Conv2d(inputs, width, 3, padding=1)
-        self.merge = nn.Conv2d(width, width, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        height, width = x.shape[-2:]
-        rest = (0, -width % _STRIDE, 0, -height % _STRIDE)
-        padded = functional.pad(x, rest, mode="replicate")
-        stages = self.encoder(padded, output_hidden_states=True).hidden_states[-4:]
-        merged = self.lateral[-1](stages[-1])
-        for lateral, stage in zip(self.lateral[-2::-1], stages[-2::-1], strict=True):
-            merged = functional.interpolate(merged, stage.shape[-2:]) + lateral(stage)
-        merged = functional.interpolate(merged, padded.shape[-2:], mode="bilinear")
-        features = functional.gelu(merged[..., :height, :width] + self.detail(x))
-        features = functional.gelu(self.merge(features))
-        if tuple(features.shape[-2:]) != self.event_shape:
-            features = functional.interpolate(features, self.event_shape, mode="bilinear")
-        return features

@@ -19,13 +19,14 @@ from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadrati
 from kuq.kernels.squared_error import SquaredError
 from kuq.nn.backbones import Backbone
 from kuq.nn.convnext import ConvNeXt
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
 from kuq.nn.mlp import MLP
 
 _CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(MLP, FNO, ConvNeXt),
+        *(MLP, FNO, ConvNeXt, EfficientNetLite0),
         *(Energy, Gaussian, InverseMultiquadric, Laplace, LogScore, Marginal, Matern),
         *(RationalQuadratic, Scaled, SquaredError, Sum),
     )

@@ -66,22 +66,44 @@ class OneByOneBody(Body):
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(modules)
-        first = modules[0]
-        was_training = first.training
-        with torch.no_grad():
-            probe = first.eval()(torch.zeros(2, *x_shape))
-        first.train(was_training)
-        grid = tuple(probe.shape[2:])
-        if probe.ndim < 2 or probe.shape[0] != 2 or (grid and grid != event_shape):
+        shape = _shape_of_features(modules[0], (2, *x_shape))
+        grid = shape[2:]
+        if len(shape) < 2 or shape[0] != 2 or shape[1] == 0 or (grid and grid != event_shape):
             raise ShapeError(
-                f"the backbone module must map (2, {', '.join(map(str, x_shape))}) to (2, features)"
-                f" or (2, features, *{event_shape}), got {tuple(probe.shape)}"
+                f"the backbone module must map {(2, *x_shape)} to (2, features)"
+                f" or (2, features, *{event_shape}), got {shape}"
             )
-        self.features, self.on_grid = int(probe.shape[1]), bool(grid)
+        self.features, self.on_grid = shape[1], bool(grid)
 
     def forward(self, x: Tensor, members: Members = None) -> Tensor:
         chosen = range(len(self.members)) if members is None else members.tolist()
         return torch.stack([self.members[m](x[k]) for k, m in enumerate(chosen)])
+
+
+def _shape_of_features(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what a module makes of inputs, if it is what a head can work on."""
+    was_training = module.training
+    try:
+        with torch.no_grad():
+            probe: Any = module.eval()(torch.zeros(shape))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise ShapeError(
+            f"the backbone module failed on inputs of shape {shape}, two rows of X, in float32: "
+            f"{error}"
+        ) from error
+    finally:
+        module.train(was_training)
+    if not isinstance(probe, Tensor):
+        size = f" of {len(probe)}" if isinstance(probe, (tuple, list)) else ""
+        raise ParameterError(
+            f"the backbone module must return one tensor of features, and returned a "
+            f"{type(probe).__name__}{size}; wrap it in a module that picks the tensor"
+        )
+    if not probe.is_floating_point():
+        raise ParameterError(
+            f"the backbone module must return floating point numbers, and returned {probe.dtype}"
+        )
+    return tuple(probe.shape)
 
 
 class seeded:  # noqa: N801  (reads as a function)
@@ -94,10 +116,21 @@ class seeded:  # noqa: N801  (reads as a function)
     def __enter__(self) -> None:
         self.fork = torch.random.fork_rng()
         self.fork.__enter__()
-        torch.manual_seed(self.seed)
+        seed_generators(self.seed)
 
     def __exit__(self, *reason: Any) -> None:
         self.fork.__exit__(*reason)
+
+
+def seed_generators(seed: int) -> None:
+    """Seed torch's global generators of the CPU and of GPUs.
+
+    ``torch.manual_seed`` also notes the call, with its stack, for kinds of devices that are not
+    there: milliseconds and memory for every call.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
 
 
 def _initialise_anew(module: nn.Module) -> None:

@@ -17,16 +17,22 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import KuqError, ParameterError
 from kuq.kernels.base import Score
+from kuq.kernels.names import usual_score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import described, own_parts, restored
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.heads import EvidentialHead
 from kuq.nn.network import Network
-from kuq.nn.representations import backbone_of, head_of
+from kuq.nn.representations import backbone_of, check_representation, head_of
+from kuq.nn.row_weights import checked_weights, require_some
 from kuq.nn.scaling import Scaling
 from kuq.nn.settings import Training
+from kuq.nn.streams import Stream, are_batches, as_triple, require_nothing_beside_batches
 from kuq.nn.tables import (
+    batch_inputs,
+    check_learnable,
     check_row_shape,
     checked_inputs,
     checked_member_targets,
@@ -51,10 +57,11 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     ``representation``: "normal", "evidential", "mixture", "low-rank" or "sampler".
     ``n_members``: None is 10, and 1 for "evidential", whose single network has a second-order law
-    of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", a description such
-    as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns one. ``loss``: any
-    kuq score, None for what the representation is known for; it sees standardised targets, so
-    that bandwidths count in their standard deviations. ``n_samples``: draws of a prediction.
+    of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", "efficientnet-lite0",
+    a description such as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns
+    one. ``loss``: any kuq score, None for what the representation is known for; it sees
+    standardised targets, so that bandwidths count in their standard deviations. ``n_samples``:
+    draws of a prediction.
     For everything about training see ``kuq.nn.Training``.
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
@@ -101,6 +108,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 50,
     ) -> None:
+        check_representation(representation)
         self.representation = representation
         self.n_members = n_members
         self.backbone = backbone
@@ -135,45 +143,102 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: Any,
-        validation: tuple[Any, Any] | None = None,
+        y: Any = None,
+        validation: Any = None,
         *,
         member_targets: Any = None,
         scaling: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Train all members on rows of inputs and targets.
 
-        ``validation=(X_val, y_val)`` replaces the rows that are otherwise set aside at random.
-        ``member_targets`` (members, n, …) are targets of each member's own, for experiments in
-        which some see corrupted data; scaling and validation still follow y. ``scaling=(X, y)``
-        are rows by which to scale instead of those to train on, such as the whole pool of active
-        learning, whose chosen rows are not like it. Ctrl-C ends training early with a warning and
-        keeps what is learned (``history_.interrupted``).
+        ``X`` without y is a torch ``DataLoader`` or any iterable of batches (x, y) or
+        (x, y, weight) that can be read again and again, so that data need not fit into memory: one
+        pass finds means and deviations, and each epoch is one more. All members then see the same
+        batches, which ``batch_size`` does not change, and no rows are set aside.
+
+        ``validation=(X_val, y_val)``, with weights as a third array or as an iterable of batches,
+        replaces the rows that are otherwise set aside at random. ``sample_weight`` (n,) says how
+        much each row counts, in losses, early stopping and scaling: 2 is a row that occurs twice,
+        0 one that is not there, and only ratios matter. ``member_targets`` (members, n, …) are
+        targets of each member's own, for experiments in which some see corrupted data; scaling and
+        validation still follow y. ``scaling=(X, y)`` are rows by which to scale instead of those to
+        train on, such as the whole pool of active learning, whose chosen rows are not like it.
+        Ctrl-C ends training early with a warning and keeps what is learned
+        (``history_.interrupted``).
         """
+        if y is None and are_batches(X):
+            require_nothing_beside_batches(member_targets, sample_weight)
+            return self._fit_batches(X, validation, scaling)
         X, y = checked_rows(self, X, y)
         self._check_settings()
         own = None if member_targets is None else checked_member_targets(member_targets, y)
+        weight = None if sample_weight is None else checked_weights(sample_weight, len(X))
+        if weight is not None:
+            require_some(weight)
+            counting = weight > 0
+            X, y, weight = X[counting], y[counting], weight[counting]
+            own = None if own is None else own[:, counting]
+        check_learnable(len(X), y.min(0), y.max(0))
         if validation is None:
-            train, held_out = self._split(len(X))
-            X_val, y_val = X[held_out], y[held_out]
+            train, rest = self._split(len(X))
+            held_out = X[rest], y[rest], None if weight is None else weight[rest]
             X, y = X[train], y[train]
+            weight = None if weight is None else weight[train]
             own = None if own is None else own[:, train]
         else:
-            X_val, y_val = checked_pair(self, *validation, y.shape[1:])
-        like_x, like_y = (X, y) if scaling is None else checked_scaling(self, scaling, X, y)
-        self.x_scaling_ = Scaling.of_inputs(like_x)
-        self.y_scaling_ = Scaling.of_targets(like_y, on_grid=X.ndim > 2)
-        network = self._network(X.shape[1:], y.shape[1:]).to(self._device())
-        target = self.y_scaling_.apply
-        self.history_ = fit(
-            network,
-            self.x_scaling_.apply(X),
-            target(y),
-            (self.x_scaling_.apply(X_val), target(y_val)) if len(X_val) else None,
-            loss=self.loss,
-            member_targets=None if own is None else target(own),
-            training=self._training(X.ndim),
+            held_out = self._held_out(validation, y.shape[1:])
+        if scaling is None:
+            self.x_scaling_ = Scaling.of_inputs(X, weight)
+            self.y_scaling_ = Scaling.of_targets(y, on_grid=X.ndim > 2, weight=weight)
+        else:
+            self._scale_like(scaling, X.shape[1:], y.shape[1:])
+        scaled = self.x_scaling_.apply(X), self.y_scaling_.apply(y)
+        own = None if own is None else self.y_scaling_.apply(own)
+        return self._train(*scaled, held_out, member_targets=own, sample_weight=weight)
+
+    def _scale_like(self, scaling: Any, x_shape: tuple[int, ...], event: tuple[int, ...]) -> None:
+        X, y = checked_scaling(self, scaling, x_shape, event)
+        self.x_scaling_ = Scaling.of_inputs(X)
+        self.y_scaling_ = Scaling.of_targets(y, on_grid=X.ndim > 2)
+
+    def _fit_batches(self, batches: Any, validation: Any, scaling: Any) -> Self:
+        self._check_settings()
+        stream = Stream.of(batches, batch_inputs(self))
+        seen = stream.summary
+        check_learnable(seen.rows, seen.low, seen.high)
+        if scaling is None:
+            self.x_scaling_ = Scaling.by(seen.x)
+            self.y_scaling_ = Scaling.by(seen.y, seen.event_shape)
+        else:
+            self._scale_like(scaling, seen.x_shape, seen.event_shape)
+        held_out = None if validation is None else self._held_out(validation, seen.event_shape)
+        return self._train(stream.scaled(self.x_scaling_, self.y_scaling_), None, held_out)
+
+    def _held_out(self, validation: Any, event: tuple[int, ...]) -> Any:
+        """Rows to validate on, as arrays or as batches, in their own units."""
+        if are_batches(validation):
+            return Stream.of(validation, lambda x: checked_inputs(self, x, reset=False))
+        X, y, weight = as_triple(validation)
+        X, y = checked_pair(self, X, y, event)
+        if weight is not None:
+            require_some(checked_weights(weight, len(X), "the validation weight"))
+        return X, y, weight
+
+    def _train(self, x: Any, y: Any, held_out: Any, **per_row: Any) -> Self:
+        """Train a new network on scaled rows; ``held_out`` are not scaled yet."""
+        if isinstance(held_out, Stream):
+            held_out = held_out.scaled(self.x_scaling_, self.y_scaling_)
+        elif held_out is not None:
+            X_val, y_val, weight = held_out
+            scaled = self.x_scaling_.apply(X_val), self.y_scaling_.apply(y_val)
+            held_out = (*scaled, weight) if len(X_val) else None
+        shapes = (
+            (x.summary.x_shape, x.summary.event_shape) if y is None else (x.shape[1:], y.shape[1:])
         )
+        network = self._network(*shapes).to(self._device())
+        training = self._training(1 + len(shapes[0]))
+        self.history_ = fit(network, x, y, held_out, loss=self.loss, training=training, **per_row)
         self.network_ = network
         return self
 
@@ -224,16 +289,23 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return second_order.pooled(parameters, head.event_ndim, self.n_samples, self.seed)
         return Ensemble(head.law(parameters))  # type: ignore[arg-type]
 
-    def predict_uncertainty(self, X: Any, score: Score | str, **options: Any) -> Uncertainty:
+    def predict_uncertainty(
+        self, X: Any, score: Score | str | None = None, **options: Any
+    ) -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty of every row, as ``kuq.decompose``.
+
+        Without a ``score`` that is ``CRPS()``, and ``Energy()`` for functions and images.
 
         >>> import kuq, numpy as np
         >>> x = np.linspace(-1, 1, 50)[:, None]
         >>> model = kuq.nn.Regressor("mixture", n_members=3, max_epochs=5).fit(x, x[:, 0])
-        >>> model.predict_uncertainty(x, kuq.CRPS()).epistemic.shape
+        >>> model.predict_uncertainty(x).epistemic.shape
         (50,)
         """
-        found: Uncertainty = decompose(self.predict_distribution(X), score, **options)
+        prediction = self.predict_distribution(X)
+        if score is None:
+            score = usual_score(on_grid=len(self.network_.x_shape) > 1)
+        found: Uncertainty = decompose(prediction, score, **options)
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -339,7 +411,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         loaded: bool = False,
     ) -> Network:
         backbone = backbone_of(self.backbone, self.hidden_sizes, self.activation)
-        if loaded and isinstance(backbone, ConvNeXt):
+        if loaded and isinstance(backbone, (ConvNeXt, EfficientNetLite0)):
             backbone = replace(backbone, pretrained=False)
         settings = self.get_params(deep=False)
         if settings["noise_channels"] is None:

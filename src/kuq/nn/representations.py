@@ -10,6 +10,7 @@ from torch import nn
 from kuq.errors import ParameterError
 from kuq.nn.backbones import Backbone
 from kuq.nn.convnext import ConvNeXt
+from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
 from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
 from kuq.nn.mlp import MLP
@@ -29,15 +30,18 @@ _BACKBONES: dict[str, Callable[[Sequence[int], str], Backbone]] = {
     "fno": lambda sizes, activation: FNO(),
     "convnext-tiny": lambda sizes, activation: ConvNeXt("tiny"),
     "convnext-small": lambda sizes, activation: ConvNeXt("small"),
+    "efficientnet-lite0": lambda sizes, activation: EfficientNetLite0(),
 }
+
+
+def check_representation(name: Any) -> None:
+    if not isinstance(name, str) or name not in REPRESENTATIONS:
+        raise ParameterError(f"representation must be one of {list(REPRESENTATIONS)}, got {name!r}")
 
 
 def head_of(representation: str, settings: dict[str, Any]) -> tuple[type[Head], dict[str, Any]]:
     """The class of the head and its options."""
-    if representation not in REPRESENTATIONS:
-        raise ParameterError(
-            f"representation must be one of {list(REPRESENTATIONS)}, got {representation!r}"
-        )
+    check_representation(representation)
     head, names = REPRESENTATIONS[representation]
     return head, {name: settings[name] for name in names if settings[name] is not None}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -12,6 +13,47 @@ from torch import Tensor
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.nn.layers import Members
 from kuq.nn.network import Network
+from kuq.nn.row_weights import checked_weights, require_some
+
+
+class Batch(NamedTuple):
+    """What some members are to learn from: (M, B, …), and weights (M, B) if rows have any."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None
+
+
+@final
+@dataclass(frozen=True)
+class SharedRows:
+    """The same rows for all members: (B, …), and weights (B,)."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def total_weight(self) -> float:
+        return float(len(self) if self.weight is None else self.weight.sum(dtype=torch.float64))
+
+    def of(self, count: int) -> Batch:
+        """For so many members."""
+        x, y, weight = (
+            None if t is None else t.expand(count, *t.shape) for t in (self.x, self.y, self.weight)
+        )
+        assert x is not None
+        assert y is not None
+        return Batch(x, y, weight)
+
+    def pieces(self, count: int) -> Iterator[SharedRows]:
+        """At most so many rows at a time."""
+        for start in range(0, len(self), count):
+            part = slice(start, start + count)
+            weight = None if self.weight is None else self.weight[part]
+            yield SharedRows(self.x[part], self.y[part], weight)
 
 
 @final
@@ -23,11 +65,30 @@ class Rows:
     y: Tensor
     #: The outcomes that all members share; y itself, unless members have their own.
     shared_y: Tensor
+    #: How much each row counts, (n,), one on average; None: all alike.
+    weight: Tensor | None = None
 
     @classmethod
-    def checked(cls, network: Network, x: Any, y: Any, member_targets: Any = None) -> Rows:
+    def checked(
+        cls,
+        network: Network,
+        x: Any,
+        y: Any,
+        member_targets: Any = None,
+        sample_weight: Any = None,
+    ) -> Rows:
+        """Rows that fit the network; those of weight zero are left out."""
+        rows = cls._fitting(network, x, y, member_targets)
+        if sample_weight is None:
+            return rows
+        weight = checked_weights(sample_weight, len(rows))
+        require_some(weight)
+        return rows._weighted(weight)
+
+    @classmethod
+    def _fitting(cls, network: Network, x: Any, y: Any, member_targets: Any) -> Rows:
         device = next(network.parameters()).device
-        x, y = _tensor(x, "x", device), _tensor(y, "y", device)
+        x, y = finite_tensor(x, "x", device), finite_tensor(y, "y", device)
         if tuple(x.shape[1:]) != network.x_shape:
             raise ShapeError(
                 f"x must have shape (n, *{network.x_shape}) for this network, got {tuple(x.shape)}"
@@ -39,7 +100,7 @@ class Rows:
             raise InsufficientDataError("there are no rows to train on, got n = 0")
         if member_targets is None:
             return cls(x, y, y)
-        own = _tensor(member_targets, "member_targets", device)
+        own = finite_tensor(member_targets, "member_targets", device)
         if tuple(own.shape) != (network.n_members, *expected):
             raise ShapeError(
                 "member_targets must have shape (members, n, event…) = "
@@ -50,24 +111,29 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
-    def batch(self, index: Tensor, members: Members) -> tuple[Tensor, Tensor]:
+    def _weighted(self, weight: np.ndarray) -> Rows:
+        counting = np.flatnonzero(weight)
+        index = torch.from_numpy(counting).to(self.x.device)
+        share = weight[counting] / weight.max()
+        share = torch.from_numpy(share / share.mean()).to(self.x)
+        own = self.y is not self.shared_y
+        shared_y = self.shared_y[index]
+        return Rows(self.x[index], self.y[:, index] if own else shared_y, shared_y, share)
+
+    def batch(self, index: Tensor, members: Members) -> Batch:
         """Rows (M, B) of every member, whose order differs."""
+        weight = None if self.weight is None else self.weight[index]
         if self.y is self.shared_y:
-            return self.x[index], self.y[index]
+            return Batch(self.x[index], self.y[index], weight)
         own = torch.arange(len(self.y), device=index.device) if members is None else members
-        return self.x[index], self.y[own[:, None], index]
+        return Batch(self.x[index], self.y[own[:, None], index], weight)
 
-    def pieces(self, count: int, n_members: int) -> list[tuple[Tensor, Tensor]]:
-        """The same rows for all members, in pieces."""
-        found = []
-        for start in range(0, len(self), count):
-            part = slice(start, start + count)
-            x, y = self.x[part], self.shared_y[part]
-            found.append((x.expand(n_members, *x.shape), y.expand(n_members, *y.shape)))
-        return found
+    def pieces(self, count: int) -> Iterator[SharedRows]:
+        """The rows with the outcomes that members share, so many at a time."""
+        return SharedRows(self.x, self.shared_y, self.weight).pieces(count)
 
 
-def _tensor(values: Any, name: str, device: torch.device) -> Tensor:
+def finite_tensor(values: Any, name: str, device: torch.device | None) -> Tensor:
     """Finite numbers as float32 on the device."""
     tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values, float))
     tensor = tensor.detach().to(device=device, dtype=torch.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,29 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
 
 def checked_rows(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, …) and y (n, event…) as float64, finite, with at least two rows."""
+    """X (n, …) and y (n, event…) as float64, finite."""
     if y is None:
         raise ParameterError("requires y to be passed, but the target y is None")
     y = _array(y, "y")
     X = checked_inputs(model, X, reset=True)
     if len(X) != len(y):
         raise ShapeError(f"X and y need as many rows as each other, got {len(X)} and {len(y)}")
-    if len(X) < 2:
-        raise InsufficientDataError(
-            f"a regressor needs at least two rows to learn from, got n_samples = {len(X)}"
-        )
     if y.size == 0:
         raise ShapeError(f"y must not be empty, got shape {y.shape}")
-    _check_varying(y)
     return X, y
+
+
+def check_learnable(rows: int, low: np.ndarray, high: np.ndarray) -> None:
+    """At least two rows, and targets between ``low`` and ``high`` that are not all equal."""
+    if rows < 2:
+        raise InsufficientDataError(
+            f"a regressor needs at least two rows to learn from, got n_samples = {rows}"
+        )
+    if np.max(high - low) <= 1e-12 * np.maximum(np.abs(low), np.abs(high)).max():
+        raise ParameterError(
+            f"all targets are equal (to {np.ravel(low)[0]:g}): there is no uncertainty to learn; "
+            "kuq.Point describes such a prediction"
+        )
 
 
 def checked_inputs(model: Any, X: Any, *, reset: bool) -> np.ndarray:
@@ -37,6 +46,19 @@ def checked_inputs(model: Any, X: Any, *, reset: bool) -> np.ndarray:
     except ValueError as error:
         raise ParameterError(str(error)) from error
     return np.asarray(taken)
+
+
+def batch_inputs(model: Any) -> Callable[[Any], np.ndarray]:
+    """Reads the inputs of batches: the first tells the features, which the others must have."""
+    is_first = True
+
+    def read(x: Any) -> np.ndarray:
+        nonlocal is_first
+        taken = checked_inputs(model, x, reset=is_first)
+        is_first = False
+        return taken
+
+    return read
 
 
 def _array(y: Any, name: str) -> np.ndarray:
@@ -56,15 +78,6 @@ def _array(y: Any, name: str) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ParameterError(f"Input {name} contains NaN or infinity; remove or impute such rows")
     return array
-
-
-def _check_varying(y: np.ndarray) -> None:
-    """Constant targets have no distribution to learn."""
-    if np.ptp(y, axis=0).max() <= 1e-12 * np.abs(y).max():
-        raise ParameterError(
-            f"all targets are equal (to {y.flat[0]:g}): there is no uncertainty to learn; "
-            "kuq.Point describes such a prediction"
-        )
 
 
 def checked_member_targets(targets: Any, y: np.ndarray) -> np.ndarray:
@@ -87,19 +100,19 @@ def checked_pair(model: Any, X: Any, y: Any, event: tuple[int, ...]) -> tuple[np
 
 
 def checked_scaling(
-    model: Any, scaling: Any, X: np.ndarray, y: np.ndarray
+    model: Any, scaling: Any, x_shape: tuple[int, ...], event: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that fix the scale: of inputs as X, of targets as y, not necessarily as many."""
+    """Rows that fix the scale: of inputs and targets as those to train on, in any number."""
     if not isinstance(scaling, (tuple, list)) or len(scaling) != 2:
         raise ParameterError(
             "scaling must be a pair (inputs, targets) of rows that fix the scale, got "
             f"{type(scaling).__name__}"
         )
     inputs, targets = checked_inputs(model, scaling[0], reset=False), _array(scaling[1], "scaling")
-    if inputs.shape[1:] != X.shape[1:] or targets.shape[1:] != y.shape[1:] or not len(targets):
+    if inputs.shape[1:] != x_shape or targets.shape[1:] != event or not len(targets):
         raise ShapeError(
-            f"scaling needs rows of inputs of shape {X.shape[1:]} and of targets of shape "
-            f"{y.shape[1:]}, got {inputs.shape} and {targets.shape}"
+            f"scaling needs rows of inputs of shape {x_shape} and of targets of shape "
+            f"{event}, got {inputs.shape} and {targets.shape}"
         )
     return inputs, targets
 

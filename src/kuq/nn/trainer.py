@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
@@ -20,9 +21,11 @@ from kuq.nn.generators import Purpose, member_generators, member_seed
 from kuq.nn.history import History
 from kuq.nn.layers import Members
 from kuq.nn.network import Network
-from kuq.nn.rows import Rows
+from kuq.nn.one_by_one import seed_generators
+from kuq.nn.rows import Batch, Rows, SharedRows
 from kuq.nn.settings import Training
 from kuq.nn.stopping import Stopping
+from kuq.nn.streams import Stream
 from kuq.nn.weights import Weights
 
 #: Numbers that one piece of a forward pass without gradients may have in its widest layer.
@@ -36,14 +39,14 @@ class Trainer:
     def __init__(
         self,
         network: Network,
-        rows: Rows,
-        validation: Rows | None,
+        rows: Rows | Stream,
+        validation: Rows | Stream | None,
         score: Score | None,
         training: Training,
     ) -> None:
         self.network, self.rows, self.validation = network, rows, validation
         self.score, self.training = score, training
-        self.device = rows.x.device
+        self.device = next(network.parameters()).device
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
         self.stopping = Stopping(
@@ -120,27 +123,38 @@ class Trainer:
 
     def _pass_over_rows(self, burning: bool) -> np.ndarray:
         """One step for each batch; the mean training loss of every member."""
-        order = torch.stack([self._order(g) for g in self.generators])
-        if self.own_rows is not None:
-            order = self.own_rows.gather(1, order)
         rates = torch.from_numpy(self._rates()).to(self.device, torch.float32)
         groups, active = self._groups(), None if self.network.at_once else self.stopping.active
         total = torch.zeros(self.network.n_members, device=self.device)
-        for start in range(0, len(self.rows), self.training.batch_size):
-            index = order[:, start : start + self.training.batch_size]
-            if self.compiled is not None and index.shape[1] == self.training.batch_size:
-                noise = self._noise(self.generators, index.shape[1])
-                loss = self.compiled(index, noise, rates, burning)
-                total += loss * index.shape[1]
+        weight: Tensor | float = 0.0
+        for batch in self._batches():
+            weight = weight + batch.total_weight()
+            if self.compiled is not None and len(batch) == self.training.batch_size:
+                assert isinstance(batch, _OwnRows)
+                noise = self._noise(self.generators, len(batch))
+                loss = self.compiled(batch.index, noise, rates, burning)
+                total += loss * len(batch)
                 continue
             self.weights.gradients.zero_()
             for members in groups:
-                loss = self._step_losses(index, members, burning)
+                loss = self._step_losses(batch, members, burning)
                 alone = None if self.network.at_once else int(members)  # type: ignore[arg-type]
                 self.weights.add_gradients(loss.sum(), alone)
-                _add(total, loss.detach() * index.shape[1], members)
+                _add(total, loss.detach() * len(batch), members)
             self.adam.step(self.weights.gradients, rates, active)
-        return self._carried(total / len(self.rows), self.train_losses)
+        return self._carried(total / weight, self.train_losses)
+
+    def _batches(self) -> Iterator[_OwnRows | SharedRows]:
+        """One pass over all rows, for every member in an order of its own."""
+        if isinstance(self.rows, Stream):
+            yield from self.rows.batches()
+            return
+        count = len(self.rows)
+        order = torch.stack([self._order(count, g) for g in self.generators])
+        if self.own_rows is not None:
+            order = self.own_rows.gather(1, order)
+        for start in range(0, count, self.training.batch_size):
+            yield _OwnRows(self.rows, order[:, start : start + self.training.batch_size])
 
     def _rates(self) -> np.ndarray:
         """The learning rate of every member in this epoch."""
@@ -149,23 +163,24 @@ class Trainer:
             return rates
         return rates * math.cos(math.pi / 2 * self.epoch / self.training.max_epochs) ** 2
 
-    def _step_losses(self, index: Tensor, members: Members, burning: bool) -> Tensor:
+    def _step_losses(self, batch: _OwnRows | SharedRows, members: Members, burning: bool) -> Tensor:
         generators = self.generators
         if members is not None:
-            index = index[members]
             generators = [generators[m] for m in members.tolist()]
             if not self.network.at_once:  # what modules draw by themselves, such as dropout
                 seed, member, step = self.network.seed, int(members[0]), self.adam.steps
-                torch.manual_seed(member_seed(seed, member, Purpose.TRAINING, step))
-        x, y = self.rows.batch(index, members)
-        noise = self._noise(generators, index.shape[1])
+                seed_generators(member_seed(seed, member, Purpose.TRAINING, step))
+        rows = batch.of(len(generators)) if isinstance(batch, SharedRows) else batch.of(members)
+        noise = self._noise(generators, len(batch))
         with self._precision():
-            return self._losses(x, y, noise, members, burning)
+            return self._losses(rows, noise, members, burning)
 
     def _noise(self, generators: list[torch.Generator], rows: int) -> Tensor | None:
         return self.network.noise(generators, rows, self.training.n_samples, self.device)
 
     def _compiled(self) -> CompiledStep:
+        if isinstance(self.rows, Stream):
+            raise ParameterError("compile=True needs arrays: batches of an iterable may differ")
         if not self.network.at_once or not self._compiles():
             raise ParameterError(
                 "compile=True needs a backbone that computes all members at once, and a loss with "
@@ -173,45 +188,48 @@ class Trainer:
             )
         backend = self.training.compile if isinstance(self.training.compile, str) else "inductor"
 
-        def losses(x: Tensor, y: Tensor, noise: Tensor | None, burning: bool) -> Tensor:
+        def losses(rows: Batch, noise: Tensor | None, burning: bool) -> Tensor:
             with self._precision():
-                return self._losses(x, y, noise, None, burning)
+                return self._losses(rows, noise, None, burning)
 
         return CompiledStep(self.network, losses, self.rows, self.weights, self.adam, backend)
 
-    def _losses(
-        self, x: Tensor, y: Tensor, noise: Tensor | None, members: Members, burning: bool
-    ) -> Tensor:
-        """The mean loss of every member over a batch."""
+    def _losses(self, rows: Batch, noise: Tensor | None, members: Members, burning: bool) -> Tensor:
+        """The mean loss of every member over a batch, whose rows count by their weights."""
         head = self.network.head
-        outputs = self.network.outputs(x, noise, members)
+        outputs = self.network.outputs(rows.x, noise, members)
         if burning:
-            gap: Tensor = head.mean(outputs) - y
-            return gap.square().flatten(1).mean(1)
-        return head.loss(outputs, y, self.score).mean(1)
+            gap: Tensor = head.mean(outputs) - rows.y
+            losses = gap.square().reshape(*gap.shape[:2], -1).mean(2)
+        else:
+            losses = head.loss(outputs, rows.y, self.score)
+        return losses.mean(1) if rows.weight is None else (losses * rows.weight).mean(1)
 
     @torch.no_grad()
     def _compiles(self) -> bool:
-        x, y = next(iter(self.rows.pieces(1, self.network.n_members)))
+        rows = next(iter(self.rows.pieces(1))).of(self.network.n_members)
         noise = None if self.noise is None else self.noise[:, :, :2]
-        return self.network.head.compiles(self.network.outputs(x, noise), y, self.score)
+        outputs = self.network.outputs(rows.x, noise)
+        return self.network.head.compiles(outputs, rows.y, self.score)
 
     @torch.no_grad()
     def _validate(self, burning: bool) -> np.ndarray:
         assert self.validation is not None
         self.network.eval()
-        total = torch.zeros(self.network.n_members, device=self.device)
-        for members in self._groups():
-            noise = self.noise
-            if noise is not None and members is not None:
-                noise = noise[members]
-            count = self.network.n_members if members is None else len(members)
-            for x, y in self.validation.pieces(self._piece(), count):
+        total, weight = torch.zeros(self.network.n_members, device=self.device), 0.0
+        groups = self._groups()
+        for rows in self.validation.pieces(self._piece()):
+            weight += rows.total_weight()
+            for members in groups:
+                noise = self.noise
+                if noise is not None and members is not None:
+                    noise = noise[members]
+                count = self.network.n_members if members is None else len(members)
                 with self._precision():
-                    loss = self._losses(x, y, noise, members, burning)
-                _add(total, loss * x.shape[1], members)
+                    loss = self._losses(rows.of(count), noise, members, burning)
+                _add(total, loss * len(rows), members)
         self.network.train()
-        return self._carried(total / len(self.validation), self.validation_losses)
+        return self._carried(total / weight, self.validation_losses)
 
     def _piece(self) -> int:
         draws = 1 if self.noise is None else self.training.n_samples
@@ -231,11 +249,16 @@ class Trainer:
         values = np.asarray(losses.double().cpu().numpy())
         return np.where(self.stopping.stopped == 0, values, before[-1] if before else values)
 
-    def _order(self, generator: torch.Generator) -> Tensor:
-        return torch.randperm(len(self.rows), generator=generator, device=self.device)
+    def _order(self, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randperm(count, generator=generator, device=self.device)
 
     def _bootstrap(self) -> Tensor:
         """Rows drawn with replacement for every member, once."""
+        if isinstance(self.rows, Stream):
+            raise ParameterError(
+                "bootstrap=True draws rows for every member, which needs arrays; batches of an "
+                "iterable are the same for all members"
+            )
         n, members = len(self.rows), self.network.n_members
         streams = member_generators(self.network.seed, members, Purpose.BOOTSTRAP, self.device)
         drawn = [torch.randint(n, (n,), generator=g, device=self.device) for g in streams]
@@ -271,6 +294,25 @@ class Trainer:
             self.stopping.rate,
             interrupted,
         )
+
+
+@final
+class _OwnRows:
+    """A batch of other rows for every member."""
+
+    def __init__(self, rows: Rows, index: Tensor) -> None:
+        self.rows, self.index = rows, index
+
+    def __len__(self) -> int:
+        return int(self.index.shape[1])
+
+    def total_weight(self) -> Tensor | float:
+        weight = self.rows.weight
+        return float(len(self)) if weight is None else weight[self.index].sum(1)
+
+    def of(self, members: Members) -> Batch:
+        index = self.index if members is None else self.index[members]
+        return self.rows.batch(index, members)
 
 
 def rows_at_once(network: Network, draws: int) -> int:

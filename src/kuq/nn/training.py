@@ -13,6 +13,7 @@ from kuq.nn.network import Network
 from kuq.nn.one_by_one import seeded
 from kuq.nn.rows import Rows
 from kuq.nn.settings import Training
+from kuq.nn.streams import Stream, are_batches, as_triple, require_nothing_beside_batches
 from kuq.nn.threads import threads_for_steps
 from kuq.nn.trainer import Trainer
 
@@ -20,16 +21,20 @@ from kuq.nn.trainer import Trainer
 def fit(
     network: Network,
     x: Any,
-    y: Any,
-    validation: tuple[Any, Any] | None = None,
+    y: Any = None,
+    validation: Any = None,
     *,
     loss: Score | str | None = None,
     member_targets: Any = None,
+    sample_weight: Any = None,
     training: Training | None = None,
 ) -> History:
     """Train all members of a network in place, on arrays or tensors as they are.
 
-    ``loss`` is any kuq score of the predicted law, by default that of the head.
+    ``x`` without y is a ``DataLoader`` or another iterable of batches (x, y) or (x, y, weight),
+    read once before the first epoch and once in each; all members see the same batches.
+    ``validation`` is (x, y), (x, y, weight) or such an iterable. ``loss`` is any kuq score of the
+    predicted law, by default that of the head. ``sample_weight`` (n,) says how much rows count.
     ``member_targets`` (M, n, event…) replaces y for each member, for experiments in which
     members see different data. Training runs on the device of the network.
 
@@ -40,10 +45,27 @@ def fit(
     2
     """
     training = Training() if training is None else training
-    rows = Rows.checked(network, x, y, member_targets)
-    held_out = None if validation is None else Rows.checked(network, *validation)
+    rows = _rows(network, x, y, member_targets, sample_weight)
+    held_out = None if validation is None else _held_out(network, validation)
     score = network.head.default_score(rows.shared_y) if loss is None else as_score(loss)
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
-    few = threads_for_steps(network, training.batch_size, training.n_samples)
+    step = rows.summary.largest_batch if isinstance(rows, Stream) else training.batch_size
+    few = threads_for_steps(network, step, training.n_samples)
     with own_stream, checks(False), few:
         return Trainer(network, rows, held_out, score, training).run()
+
+
+def _rows(
+    network: Network, x: Any, y: Any, member_targets: Any, sample_weight: Any
+) -> Rows | Stream:
+    if y is not None:
+        return Rows.checked(network, x, y, member_targets, sample_weight)
+    require_nothing_beside_batches(member_targets, sample_weight)
+    return (x if isinstance(x, Stream) else Stream.of(x)).fitting(network)
+
+
+def _held_out(network: Network, validation: Any) -> Rows | Stream:
+    if isinstance(validation, Stream) or are_batches(validation):
+        return _rows(network, validation, None, None, None)
+    x, y, weight = as_triple(validation)
+    return Rows.checked(network, x, y, None, weight)

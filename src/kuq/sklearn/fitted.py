@@ -31,25 +31,28 @@ _MEAN_CRITERIA = ("squared_error", "friedman_mse", "poisson")
 NOISE = ("auto", "leaves", "normal", "residuals")
 
 
-def members_of(fitted: Any, X_train: Any, y_train: Any, noise: str) -> Members:
+def members_of(
+    fitted: Any, X_train: Any, y_train: Any, noise: str, sample_weight: Any = None
+) -> Members:
     """The members of a fitted ensemble by what they can say about noise.
 
     Trees have leaves, Gaussian processes and the like a standard deviation, and all others the
     residuals of training rows that they have not seen; a ``noise`` other than "auto" is taken.
+    Targets and residuals count by the ``sample_weight`` of their rows.
     """
     _check_noise(noise)
     inner, _ = unwrapped(fitted)
     if noise in ("normal", "residuals"):
-        return residual_members(fitted, X_train, y_train, noise)
+        return residual_members(fitted, X_train, y_train, noise, sample_weight)
     if noise == "leaves" or has_leaves(inner):
-        return tree_members(fitted, X_train, y_train, cautious=noise == "auto")
+        return tree_members(fitted, X_train, y_train, sample_weight, cautious=noise == "auto")
     if has_posterior(inner):
         return posterior_members(fitted)
     if isinstance(inner, VotingRegressor) or (
         isinstance(inner, BaggingRegressor) and all(map(gives_deviations, inner.estimators_))
     ):
         return normal_members(fitted, np.asarray(y_train))
-    return residual_members(fitted, X_train, y_train, "normal")
+    return residual_members(fitted, X_train, y_train, "normal", sample_weight)
 
 
 def has_leaves(fitted: Any) -> bool:
@@ -119,7 +122,9 @@ def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
     return NormalMembers(predict, len(fitted.estimators_), outputs, weights)
 
 
-def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> ResidualMembers:
+def residual_members(
+    fitted: Any, X_train: Any, y_train: Any, noise: str, sample_weight: Any = None
+) -> ResidualMembers:
     """The regressors of a BaggingRegressor or forest, with noise from rows outside their bags."""
     if noise not in ("normal", "residuals"):
         raise kuq.ParameterError(f'noise must be "normal" or "residuals", got {noise!r}')
@@ -138,8 +143,9 @@ def residual_members(fitted: Any, X_train: Any, y_train: Any, noise: str) -> Res
             f"y_train must have the shape {found.shape[1:]} of the predictions for X_train, got "
             f"{targets.shape}"
         )
-    residuals = out_of_bag_residuals(found, fitted.estimators_samples_, targets)
-    return ResidualMembers(predict, residuals, len(fitted.estimators_), noise == "normal")
+    weights = None if sample_weight is None else _row_weights(sample_weight, len(targets))
+    residuals, shares = out_of_bag_residuals(found, fitted.estimators_samples_, targets, weights)
+    return ResidualMembers(predict, residuals, len(fitted.estimators_), noise == "normal", shares)
 
 
 def _other_ways(fitted: Any) -> str:
@@ -221,12 +227,17 @@ def _growing_weights(fitted: Any, rows: int, sample_weight: Any) -> list[Floats]
         np.bincount(chosen, minlength=rows).astype(np.float64)
         for chosen in fitted.estimators_samples_
     ]
-    if sample_weight is None or fitted.bootstrap:
-        return counts  # with a bootstrap, weights decide how often a row is drawn
+    if sample_weight is None or fitted.bootstrap or isinstance(fitted, BaggingRegressor):
+        return counts  # where rows are drawn, weights decide how often each of them is
+    weights = _row_weights(sample_weight, rows)
+    return [count * weights for count in counts]
+
+
+def _row_weights(sample_weight: Any, rows: int) -> Floats:
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (rows,):
         raise kuq.ShapeError(f"sample_weight must have the shape ({rows},), got {weights.shape}")
-    return [count * weights for count in counts]
+    return weights
 
 
 def _check_leaf_values(tree: Any, leaves: Leaves, targets: Floats, position: int) -> None:

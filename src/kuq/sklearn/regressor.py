@@ -10,11 +10,17 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clon
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 import kuq
-from kuq.kernels.names import as_score, usual_estimator
+from kuq.kernels.names import as_score, usual_estimator, usual_score
 from kuq.sklearn.fitted import FORESTS, members_of
 
 #: Memory in bytes for one part of the rows.
@@ -83,8 +89,12 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     def _r2(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the members."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the members.
+
+        ``sample_weight`` (rows,), for estimators that take it, says how much rows count, in members
+        and in their noise; rows of weight zero are left out.
+        """
         if self._prepares():
             validate_data(self, X, skip_check_array=True)
             y = np.asarray(y, dtype=np.float64)
@@ -99,9 +109,31 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
             )
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
-        self.estimator_ = self._whole().fit(X, y)
-        self.members_ = members_of(self.estimator_, X, y, self.noise)
+        whole, weights = self._whole(), None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            counting = np.flatnonzero(weights)
+            if not len(counting):
+                raise kuq.ParameterError("sample_weight must be positive for at least one row")
+            X, y, weights = _safe_indexing(X, counting), y[counting], weights[counting]
+        self.estimator_ = whole.fit(X, y, **self._weighted(whole, weights))
+        self.members_ = members_of(self.estimator_, X, y, self.noise, weights)
         return self
+
+    @staticmethod
+    def _weighted(whole: Any, weights: Any) -> dict[str, Any]:
+        """Weights under the name by which the last step of a pipeline gets them."""
+        if weights is None:
+            return {}
+        name, inner = "sample_weight", whole
+        while isinstance(inner, Pipeline):
+            step, inner = inner.steps[-1]
+            name = f"{step}__{name}" if inner is _last(whole) else name
+        if not (isinstance(inner, VotingRegressor) or has_fit_parameter(inner, "sample_weight")):
+            raise kuq.ParameterError(f"{type(inner).__name__} takes no sample_weight")
+        return {name: weights}
 
     @classmethod
     def from_fitted(
@@ -112,16 +144,17 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         *,
         score: kuq.Score | str | None = None,
         noise: str = "auto",
+        sample_weight: Any = None,
     ) -> Self:
         """The same around an ensemble that is fitted already, with its training data.
 
         It may be at the end of a Pipeline, or the best of a search; a GaussianProcessRegressor,
-        BayesianRidge or ARDRegression will do as well.
+        BayesianRidge or ARDRegression will do as well. ``sample_weight`` is that of its fit.
         """
         check_is_fitted(estimator)
         made = cls(estimator, score=score, noise=noise)
         made.estimator_ = estimator
-        made.members_ = members_of(estimator, X_train, y_train, noise)
+        made.members_ = members_of(estimator, X_train, y_train, noise, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
                 setattr(made, name, getattr(estimator, name))
@@ -188,7 +221,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         while in truth they share training data. ``max_memory`` bounds memory in bytes.
         """
         X = self._checked(X)
-        given = score or self.__dict__["score"] or kuq.CRPS()
+        given = score or self.__dict__["score"] or usual_score(on_grid=False)
         score, estimator = as_score(given), estimator or usual_estimator(given)
         found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
         return found

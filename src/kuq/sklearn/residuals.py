@@ -12,17 +12,19 @@ import kuq
 from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
 
 
-def out_of_bag_residuals(predictions: Floats, samples: list[Any], targets: Floats) -> Floats:
+def out_of_bag_residuals(
+    predictions: Floats, samples: list[Any], targets: Floats, sample_weight: Floats | None = None
+) -> tuple[Floats, Floats | None]:
     """y − ŷ of training rows, where ŷ averages the members that have not seen the row.
 
     ``predictions`` (members, rows[, outputs]) of the training rows; ``samples`` are the rows that
-    each member was fitted on.
+    each member was fitted on. With ``sample_weight`` also how much each residual counts.
     """
     unseen = np.ones(predictions.shape[:2])
     for member, rows in enumerate(samples):
         unseen[member, rows] = 0.0
     count = unseen.sum(axis=0)
-    known = count > 0
+    known = count > 0 if sample_weight is None else (count > 0) & (sample_weight > 0)
     if np.count_nonzero(known) < 2:
         raise kuq.InsufficientDataError(
             "noise from out-of-bag residuals needs training rows that some member has not seen, "
@@ -32,7 +34,7 @@ def out_of_bag_residuals(predictions: Floats, samples: list[Any], targets: Float
     weights = unseen[:, known] / count[known]
     weights = weights.reshape(weights.shape + (1,) * as_event(predictions))
     residuals: Floats = targets[known] - np.sum(weights * predictions[:, known], axis=0)
-    return residuals
+    return residuals, None if sample_weight is None else sample_weight[known]
 
 
 @final
@@ -46,6 +48,8 @@ class ResidualMembers(Members):
     member_count: int
     #: Whether residuals stand for a normal of their mean square.
     normal: bool
+    #: How much each residual counts; None: all alike.
+    weights: Floats | None = None
 
     @property
     def numbers_per_row(self) -> int:
@@ -56,8 +60,12 @@ class ResidualMembers(Members):
         mean = self.predict(X)
         axes = as_event(mean)
         if self.normal:
-            return kuq.Ensemble(kuq.Normal(mean, np.sqrt(np.mean(self.residuals**2, axis=0)), axes))
-        return kuq.Ensemble(kuq.Samples(mean[:, :, None] + self.residuals, event_ndim=axes))
+            square = np.average(self.residuals**2, axis=0, weights=self.weights)
+            return kuq.Ensemble(kuq.Normal(mean, np.sqrt(square), axes))
+        draws, weights = mean[:, :, None] + self.residuals, self.weights
+        if weights is not None:
+            weights = np.broadcast_to(weights, draws.shape[:3])
+        return kuq.Ensemble(kuq.Samples(draws, event_ndim=axes, weights=weights))
 
     def decompose(
         self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float

@@ -1,0 +1,110 @@
+"""What need not be said, and what is refused before any training."""
+
+import numpy as np
+import pytest
+from nn.problems import functions, images, sine
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+import torch
+
+import kuq
+
+TINY = {"max_epochs": 1, "n_members": 2, "n_samples": 4, "n_train_samples": 2, "rank": 2}
+SMALL_FNO = kuq.nn.FNO(modes=6, channels=4, lifting_channels=8, projection_channels=8, layers=2)
+
+
+def vectors():
+    x, y = sine(40)
+    return x, np.stack([y, y**2], axis=1)
+
+
+def as_image_features():
+    return torch.nn.Conv2d(2, 4, 3, padding=1)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "problem", "usual"),
+    [
+        ("mlp", sine, kuq.CRPS()),
+        ("mlp", vectors, kuq.CRPS()),
+        (SMALL_FNO, functions, kuq.Energy()),
+        (as_image_features, images, kuq.Energy()),
+    ],
+)
+@pytest.mark.parametrize("representation", ["normal", "low-rank"])
+def test_uncertainty_has_a_usual_score(representation, backbone, problem, usual):
+    x, y = problem()
+    model = kuq.nn.Regressor(representation, backbone=backbone, **TINY).fit(x, y)
+    u = model.predict_uncertainty(x)
+    assert u.score == usual
+    np.testing.assert_array_equal(u.epistemic, model.predict_uncertainty(x, usual).epistemic)
+
+
+def test_the_usual_score_of_vectors_is_that_of_scikit_learns_class():
+    x, y = vectors()
+    forest = kuq.sklearn.UncertaintyRegressor(n_members=5, random_state=0).fit(x, y)
+    network = kuq.nn.Regressor(**TINY).fit(x, y)
+    assert forest.predict_uncertainty(x).score == network.predict_uncertainty(x).score
+
+
+def test_options_go_with_the_usual_score():
+    x, y = sine(40)
+    model = kuq.nn.Regressor(**TINY).fit(x, y)
+    u = model.predict_uncertainty(x, estimator="bma", unbiased=False)
+    assert (u.estimator, u.unbiased) == ("bma", False)
+    assert model.predict_uncertainty(x, "variance").estimator == "bma"
+
+
+@pytest.mark.parametrize("name", ["gaussian", "", None, 3, ["normal"]])
+def test_an_unknown_representation_is_refused_where_it_is_named(name):
+    with pytest.raises(kuq.ParameterError, match=r"representation must be one of \['normal', "):
+        kuq.nn.Regressor(name)
+
+
+def test_a_representation_that_is_set_later_is_looked_at_later():
+    model = kuq.nn.Regressor().set_params(representation="gaussian")
+    with pytest.raises(kuq.ParameterError, match="representation must be one of"):
+        model.fit(*sine(20))
+
+
+class Returning(torch.nn.Module):
+    """A backbone that returns what a function makes of proper features."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.linear, self.change = torch.nn.Linear(3, 8), change
+
+    def forward(self, x):
+        return self.change(self.linear(x))
+
+
+WRONG = {
+    "a tuple": (lambda f: (f, f), r"returned a tuple of 2"),
+    "a list": (lambda f: [f], r"returned a list of 1"),
+    "a dict": (lambda f: {"features": f}, r"returned a dict"),
+    "None": (lambda f: None, r"returned a NoneType"),
+    "NumPy": (lambda f: f.detach().numpy(), r"returned a ndarray"),
+    "integers": (lambda f: f.long(), r"floating point"),
+    "one axis": (lambda f: f[:, 0], r"must map \(2, 3\) to \(2, features\)"),
+    "other rows": (lambda f: f[:1], r"must map \(2, 3\) to \(2, features\)"),
+    "another grid": (lambda f: f[:, :, None], r"must map \(2, 3\) to \(2, features\)"),
+    "no features": (lambda f: f[:, :0], r"must map \(2, 3\) to \(2, features\)"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_a_backbone_returns_is_looked_at_before_training(case, monkeypatch):
+    change, message = WRONG[case]
+    monkeypatch.setattr(kuq.nn.trainer.Trainer, "run", lambda self: pytest.fail("it was trained"))
+    model = kuq.nn.Regressor(backbone=lambda: Returning(change), n_members=2)
+    with pytest.raises(kuq.KuqError, match=message):
+        model.fit(*sine(20))
+
+
+def test_a_backbone_for_other_inputs_is_told_what_it_got():
+    model = kuq.nn.Regressor(backbone=lambda: torch.nn.Linear(4, 8), n_members=2)
+    with pytest.raises(kuq.ShapeError, match=r"inputs of shape \(2, 3\).*mat1 and mat2") as caught:
+        model.fit(*sine(20))
+    assert isinstance(caught.value.__cause__, RuntimeError)
