@@ -39,7 +39,7 @@ from kuq.kernels.rational_quadratic import InverseMultiquadric, RationalQuadrati
 from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.structure import graph_walks, spectral, variogram
 from kuq.kernels.tail import tail
-from kuq.result import Uncertainty
+from kuq.result import MemberTest, StandardError, Uncertainty
 from kuq.uncertainty import (
     decompose,
     divergence,
@@ -47,7 +47,9 @@ from kuq.uncertainty import (
     expected_kernel,
     member_divergences,
     member_influence,
+    member_test,
     score,
+    standard_error,
 )
 
 __version__ = "0.1.0"
@@ -118,6 +120,7 @@ __all__ = [
     "LowRankNormal",
     "Marginal",
     "Matern",
+    "MemberTest",
     "NoClosedFormError",
     "Normal",
     "NormalInverseGamma",
@@ -132,6 +135,7 @@ __all__ = [
     "Score",
     "ShapeError",
     "SquaredError",
+    "StandardError",
     "StudentT",
     "Uncertainty",
     "as_distribution",
@@ -146,10 +150,12 @@ __all__ = [
     "median_bandwidth",
     "member_divergences",
     "member_influence",
+    "member_test",
     "patches",
     "report",
     "score",
     "spectral",
+    "standard_error",
     "tail",
     "variogram",
 ]

@@ -7,10 +7,11 @@ step, or as one step where its derivative is known.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
 from kuq.kernels.transforms import Select
-from kuq.result import Uncertainty
+
+Result = TypeVar("Result")
 
 
 def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -212,10 +214,9 @@ def left(value: Array, like: Array) -> Array:
     return sys.modules["jax"].numpy.asarray(value)
 
 
-def left_result(result: Array | Uncertainty, like: Array) -> Array | Uncertainty:
-    """The same for what a call gives."""
-    if not isinstance(result, Uncertainty):
-        return left(result, like)
-    total, aleatoric, epistemic = (left(result[part], like) for part in result)
-    how = result.score, result.estimator, result.unbiased, result.method, result.units
-    return Uncertainty(total, aleatoric, epistemic, *how)
+def left_result(result: Result, like: Array) -> Result:
+    """The same for what a call gives: an array, or an object with some."""
+    if not dataclasses.is_dataclass(result):
+        return cast(Result, left(result, like))
+    arrays = {name: left(a, like) for name, a in vars(result).items() if is_array(a)}
+    return cast(Result, dataclasses.replace(result, **arrays))  # type: ignore[type-var]

@@ -178,6 +178,110 @@ class Uncertainty(Mapping[str, Array]):
         return "\n".join(rows)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class StandardError(Mapping[str, Array]):
+    """Standard errors of the total, aleatoric and epistemic uncertainty of every input.
+
+    Also a mapping (``e["epistemic"]``). ``over`` says what they cover: "members" (other models
+    could have been trained), "draws" (each member's law is known by draws only), or "both".
+    ``members`` and ``draws`` are the numbers of them, the fewest draws of a law, None without.
+    """
+
+    total: Array
+    aleatoric: Array
+    epistemic: Array
+    over: str
+    members: int
+    draws: int | None
+    score: Score
+    estimator: str
+    unbiased: bool | str
+    method: str
+    units: str
+
+    def __getitem__(self, key: str) -> Array:
+        if key not in _KEYS:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYS)
+
+    def __len__(self) -> int:
+        return len(_KEYS)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two results are the same in every number and in what they cover."""
+        if not isinstance(other, StandardError):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(same_value(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a StandardError holds three arrays; take one: e.epistemic")
+
+    def __repr__(self) -> str:
+        known = f"{self.members} members"
+        if self.draws is not None:
+            known += f" of {self.draws} draws"
+        head = f"StandardError(shape={tuple(self.total.shape)}, over={self.over!r}, {known}, "
+        head += f"score={_cut(repr(self.score))}, units={self.units!r})"
+        return "\n".join([head, *(_line(key, self[key]) for key in _KEYS)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemberTest:
+    """Whether draws of members can be told apart, by permutation of the draws between members.
+
+    ``p_value``: of all members being the same law; ``statistic`` is what it tests, the epistemic
+    uncertainty. ``excess`` (M, …): by how much the mean divergence of a member from the others is
+    above that of all members; ``member_p_values`` (M, …): of a member standing as far apart as this
+    one by chance, whichever member it is. Shapes … are those of the batch if ``per_input``, else
+    empty: sums over all inputs are tested. ``permutations`` is their number B; no p-value is below
+    1/(B + 1).
+    """
+
+    statistic: Array
+    p_value: Array
+    excess: Array
+    member_p_values: Array
+    permutations: int
+    per_input: bool
+    score: Score
+
+    @property
+    def outlier(self) -> Array:
+        """The position of the member that stands farthest apart."""
+        return namespace(self.excess).argmax(self.excess, axis=0)
+
+    @property
+    def outlier_p_value(self) -> Array:
+        """The p-value of that member, which is right though it was chosen among all."""
+        return namespace(self.member_p_values).min(self.member_p_values, axis=0)
+
+    def __repr__(self) -> str:
+        shape = tuple(self.p_value.shape)
+        head = f"MemberTest(shape={shape}, members={self.excess.shape[0]}, "
+        head += f"permutations={self.permutations}, score={_cut(repr(self.score))})"
+        if shape:
+            return "\n".join([head, _line("p_value", self.p_value)])
+        of_one = f"  member {int(self.outlier)}: p = {float(self.outlier_p_value):.4g}"
+        return "\n".join([head, f"  all members: p = {float(self.p_value):.4g}", of_one])
+
+
+def _line(key: str, array: Array) -> str:
+    """The numbers of a part in a line of a repr."""
+    values = _in_numpy(array)
+    if not values.shape:
+        return f"  {key:<9} {float(values):.6g}"
+    known = values[~np.isnan(values)]
+    if known.size == 0:
+        return f"  {key:<9} none: all {values.size} are NaN"
+    return f"  {key:<9} mean {known.mean():.6g}, from {known.min():.6g} to {known.max():.6g}"
+
+
 def _in_numpy(array: Array) -> np.ndarray:
     """The values without a graph, on the CPU, in a dtype that pandas knows."""
     values = detach(array)
