@@ -162,7 +162,7 @@ def _numbers(options: Options) -> int:
 
 def _reading(pool: Pool, rows: slice, entries: int) -> Iterator[slice]:
     """Rows of a table of some entries that are made at once."""
-    each = entries * len(pool.owners)
+    each = entries * pool.row
     for part in pieces(rows.stop - rows.start, each, max(pool.budget, each), pool.weights):
         yield slice(rows.start + part.start, rows.start + part.stop)
 

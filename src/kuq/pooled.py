@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import as_numpy
+from kuq._array import Array, as_numpy
 from kuq.answers import from_points
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
@@ -67,8 +67,13 @@ class Pool:
     @property
     def size(self) -> int:
         """Numbers of one entry that are touched at once."""
-        draws, members = len(self.owners), len(self.drawn)
-        return draws * (4 * members if self._is_sorted() else max(draws, 4 * members))
+        members = 4 * len(self.drawn)
+        return len(self.owners) * (members if self._is_sorted() else max(self.row, members))
+
+    @property
+    def row(self) -> int:
+        """Numbers that one row of the table of an entry touches."""
+        return len(self.owners) * max(table.each for table in self.tables)
 
     def tiles(self) -> Iterator[slice]:
         """Entries whose tables fit the budget."""
@@ -80,7 +85,7 @@ class Pool:
 
     def row_blocks(self) -> Iterator[slice]:
         """Rows of the table of one entry that fit the budget."""
-        yield from pieces(len(self.owners), len(self.owners), self.budget, self.weights)
+        yield from pieces(len(self.owners), self.row, self.budget, self.weights)
 
     def rows_of(self, entries: slice) -> Rows:
         """The table of some entries."""
@@ -154,6 +159,12 @@ class _Table:
     #: what each of them counts, (inner,)
     shares: np.ndarray
 
+    @property
+    def each(self) -> int:
+        """Numbers that the kernel of two draws touches."""
+        radial = isinstance(self.measure.score, Radial)
+        return 1 if radial else self.stack.groups[0].dimension
+
     def prepared(self, entries: slice) -> tuple[Stack, Measure, np.ndarray]:
         """Draws of some entries in units of their own, and the factor (n·inner,) of the results."""
         part = slice(entries.start * self.inner, entries.stop * self.inner)
@@ -177,10 +188,11 @@ class _Table:
 
         def rows(part: slice) -> np.ndarray:
             if self.inner == 1:
-                return values(part, slice(0, stack.batch_count)) * factor[:, None, None]
+                every = values(part, slice(0, stack.batch_count))
+                return np.asarray(every * factor[:, None, None])
             total = np.zeros(())
             height = len(range(*part.indices(draws)))
-            for some in pieces(self.inner, height * draws, budget, factor):
+            for some in pieces(self.inner, height * draws * self.each, budget, factor):
                 count = factor[some] * self.shares[some]
                 total = total + np.tensordot(count, values(part, some), axes=1)[None]
             return total
@@ -188,7 +200,7 @@ class _Table:
         return rows
 
 
-def _pooled_values(stack: Stack) -> np.ndarray:
+def _pooled_values(stack: Stack) -> Array:
     """The draws of all members along one axis, (n, A, d)."""
     draws = pooled_draws(stack)
     return draws.value(slice(0, draws.shape[1]))
@@ -232,7 +244,7 @@ def pool_of(prediction: Prediction, score: Kernel, options: Options) -> Pool:
         drawn=drawn,
         corrected=corrected,
         tables=tuple(tables),
-        closed=tuple((place, sum(part[place] for part in closed)) for place in closed[0]),
+        closed=tuple((place, np.sum([part[place] for part in closed], axis=0)) for place in closed[0]),
         budget=options.budget(table.shares),
     )
 
@@ -255,7 +267,7 @@ def _table(term: Term, view: View, options: Options) -> tuple[_Table, tuple[int,
             shares = as_numpy(marginal.weights, "weights").ravel()
         if marginal.reduce == "mean":
             shares = shares / shares.sum()
-    places = []
+    places: list[int] = []
     for start, law in view.stack.offsets():
         if isinstance(law.atoms, Points):
             places += range(start, start + int(law.atoms.lead[0]))

@@ -207,7 +207,7 @@ def _positive(values: np.ndarray) -> np.ndarray:
 
 def _sum(first: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """The variance of single parts, an estimate that may be negative, and that of the rest."""
-    return np.maximum(first + rest, _LEAST * rest)
+    return np.asarray(np.maximum(first + rest, _LEAST * rest))
 
 
 # Members.

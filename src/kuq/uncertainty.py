@@ -354,7 +354,7 @@ def standard_error(
     if isinstance(prediction, Prediction):
         for array in arrays_of(prediction):
             readable(array, "standard_error")
-        prediction = prediction.mapped(detach)  # type: ignore[assignment]
+        prediction = prediction.mapped(detach)
     return _standard_error(
         prediction,
         score,
@@ -433,7 +433,7 @@ def member_test(
     if isinstance(prediction, Prediction):
         for array in arrays_of(prediction):
             readable(array, "member_test")
-        prediction = prediction.mapped(detach)  # type: ignore[assignment]
+        prediction = prediction.mapped(detach)
     count = whole_number(permutations, "permutations", 1)
     return _member_test(prediction, score, per_input, count, seed, max_memory)
 
@@ -457,8 +457,10 @@ def _member_test(
         )
     prediction = prediction.beside(kernel.arrays)
     kernel, found = permutations.ranks(prediction, kernel, options, count, per_input)
-    arrays = (_as_array(from_numpy(v, prediction.reference), prediction) for v in found)
-    return MemberTest(*arrays, permutations=count, per_input=per_input, score=kernel)
+    statistic, p_value, excess, of_members = (
+        _as_array(from_numpy(values, prediction.reference), prediction) for values in found
+    )
+    return MemberTest(statistic, p_value, excess, of_members, count, per_input, kernel)
 
 
 def _spread_out(values: Array, positions: list[int], count: int) -> Array:
