@@ -384,3 +384,15 @@ def test_it_prints_what_it_covers():
     assert "over='both', 4 members of 7 draws" in repr(found)
     assert set(found) == set(PARTS)
     assert found == kuq.standard_error(drawn(np.random.default_rng(23), (4, 3, 7)), "crps")
+
+
+def test_a_decomposition_says_where_noise_is_below_zero():
+    """No epistemic uncertainty is negative; estimates from few draws are."""
+    rng = np.random.default_rng(24)
+    ensemble = kuq.Ensemble(kuq.Samples(rng.normal(size=(4, 50, 6))))
+    u = kuq.decompose(ensemble, "crps")
+    below = int(np.sum(u.epistemic < 0))
+    assert below > 0
+    assert f"({below} of 50 below zero: noise of draws, see kuq.standard_error)" in repr(u)
+    assert "below zero" not in repr(kuq.decompose(ensemble, "crps", unbiased=False))
+    assert "below zero" not in repr(kuq.member_influence(ensemble, "crps"))

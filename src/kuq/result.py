@@ -113,6 +113,13 @@ class Uncertainty(Mapping[str, Array]):
         parts = ~(xp.isnan(detach(self.aleatoric)) & xp.isnan(detach(self.epistemic)))
         return bool(xp.any(known)) and not bool(xp.any(parts))
 
+    def _below_zero(self) -> int:
+        """Inputs whose epistemic part is negative by noise: changes are so in both parts."""
+        xp = namespace(self.total)
+        if bool(xp.any(detach(self.aleatoric) < 0)) or self.score.local:
+            return 0
+        return int(xp.count_nonzero(detach(self.epistemic) < 0))
+
     def to_frame(self, index: Any = None) -> pd.DataFrame:
         """A pandas table with a row for every input and the columns total, aleatoric, epistemic.
 
@@ -175,6 +182,10 @@ class Uncertainty(Mapping[str, Array]):
             )
             rows.append(f"  {key:<9} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
             rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
+            below = self._below_zero() if key == "epistemic" else 0
+            if below:
+                rows[-1] += f" ({below} of {every} below zero: noise of draws, see "
+                rows[-1] += "kuq.standard_error)"
         return "\n".join(rows)
 
 

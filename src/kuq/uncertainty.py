@@ -93,8 +93,10 @@ def decompose(
     members; the default) or "bma" (from the mixture; with SquaredError the variance of the
     members' means, half of the pairwise value, and the default of the name ``"variance"``).
     ``unbiased``: True treats members and draws as samples of what they stand for, False takes
-    them as they are, "members" or "samples" chooses one level. ``rtol`` is the accuracy of
-    quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better exists.
+    them as they are, "members" or "samples" chooses one level. From few draws an unbiased epistemic
+    uncertainty is noisy and may fall below zero; :func:`standard_error` says how noisy. ``rtol`` is
+    the accuracy of quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better
+    exists.
     ``max_memory`` bounds in bytes what is held beside your arrays and the results. It never cuts
     one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
     and the canonical form of its laws have to fit; so has what a transform of yours returns.
