@@ -97,9 +97,7 @@ def test_draws_by_enumeration(name):
     expected = 0.0
     for one in draws[:, 0]:
         table = np.asarray(
-            kuq.divergence(
-                kuq.Point(np.repeat(one, 7)), kuq.Point(np.tile(one, 7)), SCORES[name]
-            )
+            kuq.divergence(kuq.Point(np.repeat(one, 7)), kuq.Point(np.tile(one, 7)), SCORES[name])
         ).reshape(7, 7)
         expected += unbiased_variance(table / 2) / 4
     np.testing.assert_allclose(found.aleatoric[0] ** 2, expected, rtol=1e-8)

@@ -244,7 +244,9 @@ def pool_of(prediction: Prediction, score: Kernel, options: Options) -> Pool:
         drawn=drawn,
         corrected=corrected,
         tables=tuple(tables),
-        closed=tuple((place, np.sum([part[place] for part in closed], axis=0)) for place in closed[0]),
+        closed=tuple(
+            (place, np.sum([part[place] for part in closed], axis=0)) for place in closed[0]
+        ),
         budget=options.budget(table.shares),
     )
 

@@ -487,7 +487,7 @@ def _known(score: Score | str) -> Score:
 
 def _estimator(estimator: str | None, score: Score | str) -> str:
     if estimator is None:
-        return usual_estimator(score)
+        return usual_estimator(score) if isinstance(score, str) else "pairwise"
     if estimator not in _ESTIMATORS:
         raise ParameterError(f"estimator must be one of {_ESTIMATORS}, got {estimator!r}")
     return estimator

@@ -31,7 +31,9 @@ def test_members_that_differ_are_seen(tmp_path):
     draws[3] += 8
     text = text_of(kuq.Ensemble(kuq.Samples(draws)), tmp_path)
     assert "At all of 30 inputs that were looked at the epistemic uncertainty is more" in text
-    assert "differ by more than chance of their draws explains (permutation test, p ≤ 0.005)" in text
+    assert (
+        "differ by more than chance of their draws explains (permutation test, p ≤ 0.005)" in text
+    )
     assert "Member 3 stands apart." in text
     assert "not by chance of its draws (permutation test, p ≤ 0.005)" in text
 

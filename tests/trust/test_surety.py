@@ -37,7 +37,7 @@ def experiments(rng, of_members, kind, shape, spread):
 )
 def test_standard_errors_are_the_spread(trials, over, score, kind, members, draws, spread):
     """Within 10 %, and four standard deviations of a spread that is known from so many trials."""
-    inputs = trials(20_000)
+    inputs = trials(10_000)
     u, squares = [], []
     for i in range(0, inputs, 500):
         rng = np.random.default_rng([i, 7])
@@ -68,9 +68,7 @@ def test_levels(trials, kind, members, draws, inputs, score):
         rng = np.random.default_rng([i, 9])
         values = noisy(rng, kind, (members, inputs, draws))
         values = values + rng.normal(size=(inputs, 1))  # inputs differ, members do not
-        test = kuq.member_test(
-            kuq.Ensemble(kuq.Samples(values)), score, permutations=99, seed=i
-        )
+        test = kuq.member_test(kuq.Ensemble(kuq.Samples(values)), score, permutations=99, seed=i)
         found.append((float(test.p_value), float(test.outlier_p_value)))
     below = np.mean(np.asarray(found) <= 0.05, axis=0)
     room = max(0.01, 4 * np.sqrt(0.05 * 0.95 / count))
