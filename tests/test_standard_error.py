@@ -68,7 +68,7 @@ def unbiased_variance(table):
     m = len(table)
     twice = [table[i, j] ** 2 for i, j in itertools.permutations(range(m), 2)]
     joined = [table[i, j] * table[i, k] for i, j, k in itertools.permutations(range(m), 3)]
-    apart = [table[i, j] * table[k, l] for i, j, k, l in itertools.permutations(range(m), 4)]
+    apart = [table[i, j] * table[k, n] for i, j, k, n in itertools.permutations(range(m), 4)]
     squared = np.mean(apart)
     one, two = np.mean(joined) - squared, np.mean(twice) - squared
     return (4 * (m - 2) * one + 2 * two) / (m * (m - 1))
@@ -348,7 +348,7 @@ def test_missing_draws():
 def test_what_is_refused():
     rng = np.random.default_rng(22)
     three = drawn(rng, (3, 2, 8))
-    with pytest.raises(kuq.InsufficientDataError, match='at least 4.*over="draws"'):
+    with pytest.raises(kuq.InsufficientDataError, match=r'at least 4.*over="draws"'):
         kuq.standard_error(three, "crps")
     assert np.all(kuq.standard_error(drawn(rng, (2, 2, 8)), "crps", over="draws").epistemic > 0)
     few = drawn(rng, (5, 2, 3))

@@ -16,7 +16,7 @@ def noisy(rng, kind, shape):
 
 def experiments(rng, of_members, kind, shape, spread):
     """Experiments along the inputs: members at random places and widths, and their draws."""
-    members, inputs, draws = shape
+    members, inputs, _ = shape
     count = inputs if of_members is rng else 1
     place = spread * of_members.normal(size=(members, count, 1))
     width = np.exp(0.3 * spread * of_members.normal(size=(members, count, 1)))

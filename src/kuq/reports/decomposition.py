@@ -529,8 +529,8 @@ def _outlier_note(
     chance = "" if test is None else f"{escape(apart_in_words(test, member))} "
     return (
         f"<div class='note'><b>Member {escape(name)} stands apart.</b> It disagrees with "
-        f"the others {times} times as much as they do among each other. {chance}Without it the mean "
-        f"{what} would be {plain(now + _finite_mean(change))} instead of "
+        f"the others {times} times as much as they do among each other. {chance}Without it the "
+        f"mean {what} would be {plain(now + _finite_mean(change))} instead of "
         f"{plain(now)}. {advice}.</div>"
     )
 
