@@ -73,3 +73,17 @@ def test_levels(trials, kind, members, draws, inputs, score):
     below = np.mean(np.asarray(found) <= 0.05, axis=0)
     room = max(0.01, 4 * np.sqrt(0.05 * 0.95 / count))
     assert np.all(np.abs(below - 0.05) < room), below
+
+
+@pytest.mark.parametrize(("kind", "members", "draws"), [("normal", 5, 10), ("exponential", 3, 6)])
+def test_levels_of_single_inputs(trials, kind, members, draws):
+    count = trials(10_000)
+    found = []
+    for i in range(0, count, 500):
+        values = noisy(np.random.default_rng([i, 10]), kind, (members, 500, draws))
+        ensemble = kuq.Ensemble(kuq.Samples(values))
+        test = kuq.member_test(ensemble, "crps", permutations=99, seed=i, per_input=True)
+        found.append([test.p_value, test.outlier_p_value])
+    below = np.mean(np.concatenate(found, axis=1) <= 0.05, axis=1)
+    room = max(0.01, 4 * np.sqrt(0.05 * 0.95 / count))
+    assert np.all(np.abs(below - 0.05) < room), below
