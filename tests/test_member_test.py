@@ -174,3 +174,10 @@ def test_what_is_refused():
         kuq.member_test(kuq.Ensemble(kuq.Samples(draws)), "crps", permutations=0)
     with pytest.raises(kuq.ParameterError, match="whole population"):
         kuq.member_test(kuq.NormalInverseGamma(0.0, 1.0, 2.0, 1.0), "crps")
+
+
+def test_no_inputs():
+    empty = kuq.Ensemble(kuq.Samples(np.zeros((3, 0, 8))))
+    assert kuq.member_test(empty, "crps", per_input=True).p_value.shape == (0,)
+    with pytest.raises(kuq.InsufficientDataError, match="no inputs"):
+        kuq.member_test(empty, "crps")

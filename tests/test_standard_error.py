@@ -394,3 +394,34 @@ def test_a_decomposition_says_where_noise_is_below_zero():
     assert f"({below} of 50 below zero: noise of draws, see kuq.standard_error)" in repr(u)
     assert "below zero" not in repr(kuq.decompose(ensemble, "crps", unbiased=False))
     assert "below zero" not in repr(kuq.member_influence(ensemble, "crps"))
+
+
+def test_vectors_far_from_zero():
+    """Distances of draws that lie close together, 1e6 away from zero."""
+    rng = np.random.default_rng(25)
+    draws = rng.normal(size=(3, 1, 8, 6))
+    near, far = (
+        kuq.standard_error(kuq.Ensemble(kuq.Samples(x, event_ndim=1)), "energy", over="draws")
+        for x in (draws, draws + 1e6)
+    )
+    expected = 0.0
+    for one in draws[:, 0]:
+        table = np.linalg.norm(one[:, None] - one, axis=-1)
+        expected += unbiased_variance(table / 2) / 9
+    np.testing.assert_allclose(near.aleatoric[0] ** 2, expected, rtol=1e-8)
+    for part in PARTS:
+        np.testing.assert_allclose(far[part], near[part], rtol=1e-6)
+
+
+def test_no_inputs():
+    empty = kuq.Ensemble(kuq.Samples(np.zeros((5, 0, 8))))
+    for over in ("both", "members", "draws"):
+        assert kuq.standard_error(empty, "crps", over=over).epistemic.shape == (0,)
+
+
+def test_as_a_table():
+    pytest.importorskip("pandas")
+    found = kuq.standard_error(drawn(np.random.default_rng(26), (4, 2, 7)), "crps")
+    frame = found.to_frame(index=["a", "b"])
+    np.testing.assert_array_equal(frame.epistemic, found.epistemic)
+    assert frame.attrs["over"] == "both"

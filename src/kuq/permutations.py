@@ -8,6 +8,7 @@ the same at all inputs, so that draws may depend on each other from input to inp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -48,6 +49,11 @@ def ranks(
         score = resolve_bandwidths(score, [_pooled(prediction)], options)
     if per_input:
         return score, Ranks(*_of_each(prediction, score, options, permutations=permutations))
+    if 0 in prediction.batch_shape:
+        raise InsufficientDataError(
+            "member_test of no inputs: there is nothing to sum over; per_input=True gives an empty "
+            "result"
+        )
     step = rows_at_once([prediction], score, options)
     parts = [prediction]
     if step is not None:
@@ -65,7 +71,7 @@ def ranks(
             _check_weights(own)
             table[0] += _summed(own, rows)
         total = total + _block_sums(table, rows, labels, options)
-    count = max(1, int(np.prod(_result_shape(prediction, pool))))
+    count = math.prod(_result_shape(prediction, pool))
     assert isinstance(total, np.ndarray)
     found = _ranked(total / count, pool.owners)
     return score, Ranks(*(values[..., 0] for values in found))

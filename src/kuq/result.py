@@ -131,24 +131,10 @@ class Uncertainty(Mapping[str, Array]):
         >>> u.to_frame(index=["a", "b"]).epistemic.tolist()
         [0.972..., 0.0]
         """
-        try:
-            import pandas as pd
-        except ModuleNotFoundError as error:
-            raise ParameterError(
-                'to_frame needs pandas: pip install "kuq[files]", or take u["total"] as an array'
-            ) from error
-        shape = tuple(self.total.shape)
-        if index is None and len(shape) > 1:
-            index = pd.MultiIndex.from_product([range(n) for n in shape])
-        count = math.prod(shape)
-        if index is not None and len(index) != count:
-            raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
-        columns = {key: _in_numpy(self[key]).reshape(-1) for key in _KEYS}
-        frame = pd.DataFrame(columns, index=index)
-        frame.attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
+        known = {"score": repr(self.score), "units": self.units, "method": self.method}
         if self.note:
-            frame.attrs["note"] = self.note
-        return frame
+            known["note"] = self.note
+        return _frame(self, index, known)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         # NumPy and pandas would make an array or a column of the words in it.
@@ -230,6 +216,11 @@ class StandardError(Mapping[str, Array]):
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
+    def to_frame(self, index: Any = None) -> pd.DataFrame:
+        """A pandas table like :meth:`Uncertainty.to_frame`; ``frame.attrs`` says what it covers."""
+        known = {"score": repr(self.score), "units": self.units, "method": self.method}
+        return _frame(self, index, known | {"over": self.over})
+
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a StandardError holds three arrays; take one: e.epistemic")
 
@@ -280,6 +271,26 @@ class MemberTest:
             return "\n".join([head, _line("p_value", self.p_value)])
         of_one = f"  member {int(self.outlier)}: p = {float(self.outlier_p_value):.4g}"
         return "\n".join([head, f"  all members: p = {float(self.p_value):.4g}", of_one])
+
+
+def _frame(result: Mapping[str, Array], index: Any, attrs: dict[str, str]) -> pd.DataFrame:
+    """A table with a row for every input and a column for every part."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            'to_frame needs pandas: pip install "kuq[files]", or take u["total"] as an array'
+        ) from error
+    shape = tuple(result["total"].shape)
+    if index is None and len(shape) > 1:
+        index = pd.MultiIndex.from_product([range(n) for n in shape])
+    count = math.prod(shape)
+    if index is not None and len(index) != count:
+        raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
+    columns = {key: _in_numpy(result[key]).reshape(-1) for key in result}
+    frame = pd.DataFrame(columns, index=index)
+    frame.attrs = dict(attrs)
+    return frame
 
 
 def _line(key: str, array: Array) -> str:
