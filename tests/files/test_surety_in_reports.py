@@ -30,7 +30,7 @@ def test_members_that_differ_are_seen(tmp_path):
     draws = rng.normal(size=(5, 30, 40)) + 0.3 * rng.normal(size=(5, 1, 1))
     draws[3] += 8
     text = text_of(kuq.Ensemble(kuq.Samples(draws)), tmp_path)
-    assert "At all of 30 inputs that were looked at the epistemic uncertainty is more" in text
+    assert "At all 30 inputs that were looked at the epistemic uncertainty is more" in text
     assert (
         "differ by more than chance of their draws explains (permutation test, p ≤ 0.005)" in text
     )

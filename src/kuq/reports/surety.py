@@ -38,9 +38,9 @@ def noise_in_words(prediction: object, u: Uncertainty, options: dict[str, Any]) 
         return None
     below = int((found < 2 * noise)[known].sum())
     draws = f"{_fewest(some)} draws of each member"
-    places = "the input" if count == 1 else f"{count} inputs that were looked at"
+    places = f"{count} inputs that were looked at"
     if below == 0:
-        where = "At the input" if count == 1 else f"At all of {places}"
+        where = "At the input" if count == 1 else f"At all {places}"
         return (
             f"{where} the epistemic uncertainty is more than twice its standard error over draws: "
             f"{draws} are enough to see it."
