@@ -273,7 +273,7 @@ class MemberTest:
         return "\n".join([head, f"  all members: p = {float(self.p_value):.4g}", of_one])
 
 
-def _frame(result: Mapping[str, Array], index: Any, attrs: dict[str, str]) -> pd.DataFrame:
+def _frame(result: Mapping[str, Array], index: Any, attrs: Mapping[Any, Any]) -> pd.DataFrame:
     """A table with a row for every input and a column for every part."""
     try:
         import pandas as pd
@@ -289,7 +289,7 @@ def _frame(result: Mapping[str, Array], index: Any, attrs: dict[str, str]) -> pd
         raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
     columns = {key: _in_numpy(result[key]).reshape(-1) for key in result}
     frame = pd.DataFrame(columns, index=index)
-    frame.attrs = dict(attrs)
+    frame.attrs = {**attrs}
     return frame
 
 
