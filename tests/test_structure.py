@@ -19,6 +19,8 @@ LAYERS = (
     {"expectations", "tiles"},
     {"forms"},
     {"answers", "door", "driver", "estimates", "scores", "views"},
+    {"pooled"},
+    {"permutations", "standard_errors"},
     {"uncertainty"},
     {"__init__"},
     {"nn", "plot", "sklearn"},

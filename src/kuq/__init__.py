@@ -40,7 +40,7 @@ from kuq.kernels.squared_error import SquaredError
 from kuq.kernels.structure import graph_walks, spectral, variogram
 from kuq.kernels.tail import tail
 from kuq.partition import Partition
-from kuq.result import Estimate, Uncertainty
+from kuq.result import Estimate, MemberTest, StandardError, Uncertainty
 from kuq.uncertainty import (
     decompose,
     divergence,
@@ -48,7 +48,9 @@ from kuq.uncertainty import (
     expected_kernel,
     member_divergences,
     member_influence,
+    member_test,
     score,
+    standard_error,
 )
 
 __version__ = "0.1.0"
@@ -154,6 +156,7 @@ __all__ = [
     "LowRankNormal",
     "Marginal",
     "Matern",
+    "MemberTest",
     "NoClosedFormError",
     "Normal",
     "NormalInverseGamma",
@@ -169,6 +172,7 @@ __all__ = [
     "Score",
     "ShapeError",
     "SquaredError",
+    "StandardError",
     "StudentT",
     "Uncertainty",
     "as_distribution",
@@ -183,12 +187,14 @@ __all__ = [
     "median_bandwidth",
     "member_divergences",
     "member_influence",
+    "member_test",
     "multi_scale",
     "patches",
     "report",
     "score",
     "select_score",
     "spectral",
+    "standard_error",
     "tail",
     "variogram",
 ]

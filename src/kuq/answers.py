@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, namespace, require, widen
+from kuq._array import Array, adopted, namespace, require, widen
+from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack, is_regular, worst_method
@@ -144,6 +145,32 @@ def _pool(both: list[View]) -> Stack:
     left, right = (view.stack for view in both)
     weights = [stack.member_weights() for stack in (left, right)]
     return Stack((*left.groups, *right.groups), namespace(*weights).concat(weights) / 2)
+
+
+def from_points(term: Term, view: View, law: Law, points: Array, options: Options) -> Array:
+    """D of a law (1, n) from the point masses at ``points`` (n, A, d) under one term, (n, A)."""
+    xp = namespace(law.atoms.reference)
+    n, width = view.stack.batch_count, _width(view)
+    columns = []
+    cost = n * law.count * law.atoms.size
+    budget = tile_elements(options.max_memory, view.stack.reference)
+    for part in pieces(points.shape[1], cost, budget, view.stack.reference):
+        some = adopted(points[:, part], view.stack.reference)
+        count = some.shape[1]
+
+        def each(array: Array, count: int = count) -> Array:
+            own = tuple(array.shape[2:])
+            spread = xp.broadcast_to(array[:, :, None], (1, n, count, *own))
+            return xp.reshape(spread, (1, n * count, *own))
+
+        own = width
+        if width is not None and not isinstance(width, float):
+            own = xp.reshape(xp.broadcast_to(width[:, None], (n, count)), (-1,))
+        here = Law(Points(xp.reshape(some, (1, n * count, 1, some.shape[-1]))))
+        pair = Stack.joined([here, law.index(each)])
+        (values,), _ = _over_laws(term, view.score, own, pair, options, _between_two)
+        columns.append(xp.reshape(values, (n, count)))
+    return xp.concat(columns, axis=1)
 
 
 @in_parts(0)

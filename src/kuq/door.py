@@ -20,7 +20,7 @@ from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
 from kuq.kernels.transforms import Select
-from kuq.result import StandardErrors
+from kuq.result import PartErrors
 
 
 def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -222,8 +222,8 @@ def left_result(result: Outcome, like: Array) -> Outcome:
         return cast(Outcome, left(result, like))
 
     def change(value: Any) -> Any:
-        if isinstance(value, StandardErrors):
-            return StandardErrors(*map(change, value))
+        if isinstance(value, PartErrors):
+            return PartErrors(*map(change, value))
         if isinstance(value, dict):
             return {name: change(part) for name, part in value.items()}
         return left(value, like) if is_array(value) else value

@@ -106,7 +106,7 @@ def _as_one_step(
     budget = budget_elements(options.max_memory, wide.reference)
     measure = Measure(kernel, width, options.rtol, budget, compiled=True).at(slice(None))
     if usual and not form.any_units(problem):
-        measure, (same,), _ = _to_units(measure, [wide])
+        measure, (same,), _ = to_units(measure, [wide])
         usual = same is wide
     if not usual or found_plan.apart is not None:
         return None
@@ -236,7 +236,7 @@ def expectation(
     parts = []
     for part in pieces(left.batch_count, form.scratch(problem), budget, left.reference):
         some = [stretched(prepared(stack.index(part)), kernel.weights) for stack in (left, right)]
-        own, some = _to_units(measure.at(part), some)[:2]
+        own, some = to_units(measure.at(part), some)[:2]
         total: Array | float = 0.0
         for i, p in enumerate(some[0].members()):
             for j, q in enumerate(some[1].members()):
@@ -290,7 +290,7 @@ def _between(measure: Measure, drawn: Stack, others: Stack, entropies: Array) ->
     """Σ w_i v_j D(P_i, Q_j), P_i draws with these entropies, which are ½ Σ D inside of them."""
     problem = Problem.of(measure.kernel, Stack((*drawn.groups, *others.groups)), compiled=False)
     form = next(f for f in FORMS if isinstance(f, Crossing) and f.applies(problem))
-    own, (drawn, others), factor = _to_units(measure, [drawn, others])
+    own, (drawn, others), factor = to_units(measure, [drawn, others])
     w, v = drawn.member_weights(), others.member_weights()
     total: Array | float = 0.0
     for j, q in enumerate(others.members()):
@@ -348,14 +348,14 @@ def _chosen(
 def _in_own_units(form: Form, problem: Problem, measure: Measure, stack: Stack) -> Statistics:
     if form.any_units(problem) or not isinstance(measure.score, Radial):
         return form.statistics(measure, stack)
-    measure, (stack,), factor = _to_units(measure, [stack])
+    measure, (stack,), factor = to_units(measure, [stack])
     found = form.statistics(measure, stack)
     if factor is None:
         return found
     return found._replace(entropies=found.entropies * factor, dispersion=found.dispersion * factor)
 
 
-def _to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stack], Array | None]:
+def to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stack], Array | None]:
     """Bring laws and bandwidth to unit scale, so that no square leaves the range of floats.
 
     The last item is what results of a homogeneous kernel have to be multiplied by.

@@ -32,7 +32,7 @@ def cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-class StandardErrors(NamedTuple):
+class PartErrors(NamedTuple):
     """Standard errors of the parts of an :class:`Uncertainty`."""
 
     total: Array
@@ -96,7 +96,7 @@ class Uncertainty(Mapping[str, Array]):
     unbiased: bool | str
     method: str
     units: str
-    standard_error: StandardErrors | None = None
+    standard_error: PartErrors | None = None
 
     def __getitem__(self, key: str) -> Array:
         if key not in _KEYS:
@@ -164,6 +164,13 @@ class Uncertainty(Mapping[str, Array]):
         parts = ~(xp.isnan(detach(self.aleatoric)) & xp.isnan(detach(self.epistemic)))
         return bool(xp.any(known)) and not bool(xp.any(parts))
 
+    def _below_zero(self) -> int:
+        """Inputs whose epistemic part is negative by noise: changes are so in both parts."""
+        xp = namespace(self.total)
+        if bool(xp.any(detach(self.aleatoric) < 0)) or self.score.local:
+            return 0
+        return int(xp.count_nonzero(detach(self.epistemic) < 0))
+
     def to_frame(self, index: Any = None) -> pd.DataFrame:
         """A pandas table with a row for every input and the columns total, aleatoric, epistemic.
 
@@ -175,11 +182,10 @@ class Uncertainty(Mapping[str, Array]):
         >>> u.to_frame(index=["a", "b"]).epistemic.tolist()
         [0.972..., 0.0]
         """
-        frame = table_of(self, index)
-        frame.attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
+        attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
         if self.note:
-            frame.attrs["note"] = self.note
-        return frame
+            attrs["note"] = self.note
+        return table_of(self, index, attrs)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         # NumPy and pandas would make an array or a column of the words in it.
@@ -198,7 +204,12 @@ class Uncertainty(Mapping[str, Array]):
         shown = _KEYS if self.is_split else _KEYS[:1]
         parts = {key: self[key] for key in shown}
         errors = {} if self.standard_error is None else self.standard_error._asdict()
-        return "\n".join([*rows, *summaries(parts, 9, errors)])
+        rows += summaries(parts, 9, errors)
+        below = self._below_zero() if self.is_split and shape else 0
+        if below:
+            rows[-1] += f" ({below} of {math.prod(shape)} below zero: noise of draws, see "
+            rows[-1] += "kuq.standard_error)"
+        return "\n".join(rows)
 
 
 def summaries(
@@ -231,7 +242,9 @@ def summaries(
     return rows
 
 
-def table_of(parts: Mapping[str, Array], index: Any) -> pd.DataFrame:
+def table_of(
+    parts: Mapping[str, Array], index: Any, attrs: Mapping[Any, Any] = MappingProxyType({})
+) -> pd.DataFrame:
     """A pandas table with a row for every input and a column for every part."""
     try:
         import pandas as pd
@@ -246,7 +259,107 @@ def table_of(parts: Mapping[str, Array], index: Any) -> pd.DataFrame:
     if index is not None and len(index) != count:
         raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
     columns = {key: _in_numpy(part).reshape(-1) for key, part in parts.items()}
-    return pd.DataFrame(columns, index=index)
+    frame = pd.DataFrame(columns, index=index)
+    frame.attrs.update(attrs)
+    return frame
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StandardError(Mapping[str, Array]):
+    """Standard errors of the total, aleatoric and epistemic uncertainty of every input.
+
+    Also a mapping (``e["epistemic"]``). ``over`` says what they cover: "members" (other models
+    could have been trained), "draws" (each member's law is known by draws only), or "both".
+    ``members`` and ``draws`` are the numbers of them, the fewest draws of a law, None without.
+    """
+
+    total: Array
+    aleatoric: Array
+    epistemic: Array
+    over: str
+    members: int
+    draws: int | None
+    score: Score
+    estimator: str
+    unbiased: bool | str
+    method: str
+    units: str
+
+    def __getitem__(self, key: str) -> Array:
+        if key not in _KEYS:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYS)
+
+    def __len__(self) -> int:
+        return len(_KEYS)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two results are the same in every number and in what they cover."""
+        if not isinstance(other, StandardError):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(same_value(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    def to_frame(self, index: Any = None) -> pd.DataFrame:
+        """A pandas table like :meth:`Uncertainty.to_frame`; ``frame.attrs`` says what it covers."""
+        known = {"score": repr(self.score), "units": self.units, "method": self.method}
+        return table_of(self, index, known | {"over": self.over})
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a StandardError holds three arrays; take one: e.epistemic")
+
+    def __repr__(self) -> str:
+        known = f"{self.members} members"
+        if self.draws is not None:
+            known += f" of {self.draws} draws"
+        head = f"StandardError(shape={tuple(self.total.shape)}, over={self.over!r}, {known}, "
+        head += f"score={cut(repr(self.score))}, units={self.units!r})"
+        return "\n".join([head, *summaries(self, 9)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemberTest:
+    """Whether draws of members can be told apart, by permutation of the draws between members.
+
+    ``p_value``: of all members being the same law; ``statistic`` is what it tests, the epistemic
+    uncertainty. ``excess`` (M, …): by how much the mean divergence of a member from the others is
+    above that of all members; ``member_p_values`` (M, …): of a member standing as far apart as this
+    one by chance, whichever member it is. Shapes … are those of the batch if ``per_input``, else
+    empty: sums over all inputs are tested. ``permutations`` is their number B; no p-value is below
+    1/(B + 1).
+    """
+
+    statistic: Array
+    p_value: Array
+    excess: Array
+    member_p_values: Array
+    permutations: int
+    per_input: bool
+    score: Score
+
+    @property
+    def outlier(self) -> Array:
+        """The position of the member that stands farthest apart."""
+        return namespace(self.excess).argmax(self.excess, axis=0)
+
+    @property
+    def outlier_p_value(self) -> Array:
+        """The p-value of that member, which is right though it was chosen among all."""
+        return namespace(self.member_p_values).min(self.member_p_values, axis=0)
+
+    def __repr__(self) -> str:
+        shape = tuple(self.p_value.shape)
+        head = f"MemberTest(shape={shape}, members={self.excess.shape[0]}, "
+        head += f"permutations={self.permutations}, score={cut(repr(self.score))})"
+        if shape:
+            return "\n".join([head, *summaries({"p_value": self.p_value}, 9)])
+        of_one = f"  member {int(self.outlier)}: p = {float(self.outlier_p_value):.4g}"
+        return "\n".join([head, f"  all members: p = {float(self.p_value):.4g}", of_one])
 
 
 def _in_numpy(array: Array) -> np.ndarray:

@@ -524,29 +524,25 @@ def finished(values: Array, view: View) -> Array:
 # lie side by side.
 
 
-def in_parts(*axes: int) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+def in_parts(
+    *axes: int, beside: Callable[[Prediction, Score], int] = lambda prediction, score: 0
+) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Let a function of predictions, a score and options see some rows of the batch at a time.
 
-    ``axes``: where the first batch axis stands in each of the arrays that it returns.
+    ``axes``: where the first batch axis stands in each of the arrays that it returns. ``beside``:
+    bytes that the function needs for all rows beside the canonical form.
     """
 
     def wrap(function: Callable[..., Answer]) -> Callable[..., Answer]:
         @functools.wraps(function)
         def call(*args: Any, **settings: Any) -> Answer:
             *predictions, score, options = args
-            reference = predictions[0].reference
-            if not isinstance(reference, np.ndarray):
-                return function(*args, **settings)
-            largest = reference.nbytes * max([p.expansion for p in predictions])
-            if largest <= _SHARE * options.max_memory:
-                return function(*args, **settings)
-            step = _rows_at_once(predictions, score, options)
-            rows = predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
-            if step >= rows:
+            step = rows_at_once(predictions, score, options, beside(predictions[0], score))
+            if step is None:
                 return function(*args, **settings)
             score = resolve_bandwidths(score, predictions, options)
             found = []
-            for start in range(0, rows, step):
+            for start in range(0, predictions[0].batch_shape[0], step):
                 some = [p.rows(slice(start, start + step)) for p in predictions]
                 found.append(function(*some, score, options, **settings))
             return cast(Answer, _joined(found, axes))
@@ -556,7 +552,27 @@ def in_parts(*axes: int) -> Callable[[Callable[..., Answer]], Callable[..., Answ
     return wrap
 
 
-def _rows_at_once(predictions: list[Prediction], score: Score, options: Options) -> int:
+def rows_at_once(
+    predictions: list[Any], score: Score, options: Options, beside: int = 0
+) -> int | None:
+    """How many rows of the batch are seen at a time; None for all of them.
+
+    ``beside``: bytes that are needed for all rows beside the canonical form.
+    """
+    reference = predictions[0].reference
+    if not isinstance(reference, np.ndarray):
+        return None
+    largest = reference.nbytes * max([p.expansion for p in predictions]) + beside
+    if largest <= _SHARE * options.max_memory:
+        return None
+    rows = predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
+    step = _fitting_rows(predictions, score, options, beside // max(1, rows))
+    return None if step >= rows else step
+
+
+def _fitting_rows(
+    predictions: list[Prediction], score: Score, options: Options, beside: int
+) -> int:
     """Rows whose copies fit; a function, or an array over the batch, cannot be cut."""
     stages = [stage for term in score.parts for stage in term.stages]
     neutral = all(isinstance(stage, (MarginalStage, Select)) for stage in stages)
@@ -565,7 +581,7 @@ def _rows_at_once(predictions: list[Prediction], score: Score, options: Options)
     if any(is_array(getattr(term.score, "bandwidth", None)) for term in score.parts):
         return predictions[0].batch_shape[0]
     marginal = any(isinstance(stage, MarginalStage) for stage in stages)
-    held = 0
+    held = beside
     for prediction in predictions:
         some = prediction.rows(slice(0, 2))  # of one row alone nothing has to be moved
         given = arrays_of(some)

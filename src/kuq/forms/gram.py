@@ -122,7 +122,7 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
     )
     weights = _pool([g.full_weights()[..., None] for g in stack.groups])  # (n, A, 1)
     order, member = (from_numpy(x, stack.reference) for x in (np.arange(len(owners)), owners))
-    x = _pooled_draws(stack)
+    x = pooled_draws(stack)
     w = stack.member_weights()
     members = from_numpy(np.arange(stack.member_count), stack.reference)
     one = xp.ones_like(stack.reference[0, :, 0, 0])
@@ -150,7 +150,7 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
     return xp.matrix_transpose(within), between, tight > 0
 
 
-def _pooled_draws(stack: Stack) -> Draws:
+def pooled_draws(stack: Stack) -> Draws:
     """The draws of all members along one axis, (n, A, d), from a common centre."""
     xp = namespace(stack.reference)
     values = [draws_of(group) for group in stack.groups]
@@ -170,6 +170,12 @@ def _pooled_draws(stack: Stack) -> Draws:
             [x[:, n : n + 1, :, some] - centre[:, n : n + 1, :, some] for x in values]
         )[0],
     )
+
+
+def excess_rows(measure: Measure, x: Draws, rows: slice) -> Array:
+    """k − k(x, x) of some draws and all draws, (n, rows, A)."""
+    table = Table(measure, x, rows, x, slice(0, x.shape[-2]))
+    return _excess(measure, table.mended(*table.squared_distances(None)))
 
 
 def _some_draws(values: list[Array], rows: slice) -> list[Array]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import kuq
+from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.files.decomposed import Decomposed, DecomposedFile, Part
 from kuq.files.own import PARTS
@@ -24,9 +25,11 @@ from kuq.reports.components import components, shown_parts
 from kuq.reports.figures import Axis, plain
 from kuq.reports.judged_page import judgement_section
 from kuq.reports.judgement import Judgement, judge
-from kuq.reports.outlier import outlying_member
+from kuq.reports.outlier import Outlier, outlying_member
 from kuq.reports.page import card, definitions, figure, keys, page, paragraph
+from kuq.reports.surety import apart_in_words, noise_in_words, same_law, same_law_in_words
 from kuq.reports.words import grouped, score_in_words, spelled
+from kuq.result import MemberTest
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
 #: Inputs that are looked at for the divergences between members, and for maps.
@@ -88,6 +91,7 @@ def report_page(
 
 def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator[str]:
     yield from _overview(one)
+    yield from _noise(one)
     if not np.isfinite(np.asarray(one.uncertainty.total, dtype=float)).any():
         return
     if one.target is not None:
@@ -147,6 +151,27 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
     yield from _infinite(one)
+
+
+def _noise(one: Decomposed) -> Iterator[str]:
+    """Whether draws are enough to see the epistemic uncertainty."""
+    u = one.uncertainty
+    if not u.is_split or one.options.get("draws") is not None:
+        return
+    words = noise_in_words(_known_part(one)[0], u, one.options)
+    if words is not None:
+        yield paragraph(words)
+
+
+def _known_part(one: Decomposed) -> tuple[Prediction | None, int]:
+    """The prediction at inputs that are looked at and where nothing is missing, and how many."""
+    chosen = _looked_at(one)
+    part = one.part(chosen)
+    known = np.flatnonzero(~part.masked.ravel())
+    if known.size == 0:
+        return None, len(chosen)
+    some = cases(part.prediction, known) if part.masked.any() else part.prediction
+    return some, len(chosen)
 
 
 def _infinite(one: Decomposed) -> Iterator[str]:
@@ -443,14 +468,10 @@ def _base(score: object) -> Kernel:
 
 
 def _members(one: Decomposed, several: bool) -> Iterator[str]:
-    chosen = _looked_at(one)
-    part = one.part(chosen)
-    known = np.flatnonzero(~part.masked.ravel())
-    if not isinstance(part.prediction, Ensemble) or part.prediction.member_count < 2:
+    some, inputs = _known_part(one)
+    if not isinstance(some, Ensemble) or some.member_count < 2:
         return
-    if known.size == 0:
-        return
-    count = part.prediction.member_count
+    count = some.member_count
     yield _heading("Which members disagree", several)
     if count > _MOST_MEMBERS:
         yield paragraph(
@@ -458,16 +479,13 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
             "kuq.member_divergences gives all pairs."
         )
         return
-    some = part.prediction
-    if part.masked.any():
-        some = cases(some, known)  # type: ignore[assignment]
     score = one.uncertainty.score
     matrix = np.asarray(member_divergences(some, score, **one.options), dtype=float)
     matrix = np.ma.masked_invalid(matrix.reshape(count, count, -1)).mean(axis=-1)
     matrix = np.ma.filled(matrix, np.inf)  # of infinities only
     outlier = outlying_member(matrix)
     rows = (np.asarray(one.uncertainty.total).shape or (1,))[0]
-    over = "all inputs" if len(chosen) == rows else f"{len(chosen)} inputs, evenly spread"
+    over = "all inputs" if inputs == rows else f"{inputs} inputs, evenly spread"
     halved = one.uncertainty.estimator == "bma" and isinstance(score, Kernel)
     half = " Half of their mean" if halved else " Their mean"
     what = "epistemic uncertainty" if one.uncertainty.is_split else "spread"
@@ -476,8 +494,11 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
         "Dark pairs agree, light pairs do not."
     )
     names = one.member_names if len(one.member_names) == count else tuple(map(str, range(count)))
+    test = same_law(some, score, one.options)
+    if test is not None:
+        yield paragraph(same_law_in_words(test))
     if outlier is not None:
-        yield _outlier_note(one, some, outlier.member, outlier.ratio, names)
+        yield _outlier_note(one, some, outlier, names, test)
     elif np.all(np.isfinite(matrix)) and count > 2:
         yield paragraph("No member stands apart from the others.")
     yield "<div class='figures one'>"
@@ -487,8 +508,9 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
 
 
 def _outlier_note(
-    one: Decomposed, some: Ensemble, member: int, ratio: float, names: Sequence[str]
+    one: Decomposed, some: Ensemble, outlier: Outlier, names: Sequence[str], test: MemberTest | None
 ) -> str:
+    member, ratio = outlier.member, outlier.ratio
     score, options = one.uncertainty.score, one.options
     influence = member_influence(some, score, **options)
     # Of kernels the members against their mixture differ by half as much as from each other.
@@ -504,10 +526,11 @@ def _outlier_note(
         )
     what = "epistemic uncertainty" if one.uncertainty.is_split else "spread"
     name = names[member] if names[member].isdecimal() else f"“{names[member]}”"
+    chance = "" if test is None else f"{escape(apart_in_words(test, member))} "
     return (
         f"<div class='note'><b>Member {escape(name)} stands apart.</b> It disagrees with "
-        f"the others {times} times as much as they do among each other. Without it the mean "
-        f"{what} would be {plain(now + _finite_mean(change))} instead of "
+        f"the others {times} times as much as they do among each other. {chance}Without it the "
+        f"mean {what} would be {plain(now + _finite_mean(change))} instead of "
         f"{plain(now)}. {advice}.</div>"
     )
 

@@ -1,0 +1,137 @@
+"""How sure the numbers of members that are draws are, in words for a report."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.samples import Samples
+from kuq.kernels.base import Kernel, MarginalStage
+from kuq.reports.cases import cases
+from kuq.result import MemberTest, Uncertainty
+from kuq.standard_errors import FEWEST
+from kuq.uncertainty import decompose, member_test, standard_error
+
+#: Kernel values of single coordinates that are worth a line: about a second.
+_WORTH = 2**26
+#: Sums of these that a test makes, for all of its permutations.
+_WORTH_OF_TEST = 2**33
+_PERMUTATIONS = 199
+
+
+def noise_in_words(prediction: object, u: Uncertainty, options: dict[str, Any]) -> str | None:
+    """At how many inputs EU is below the noise of draws; None where draws are no sample."""
+    if u.unbiased not in (True, "samples"):
+        return None
+    some = _affordable(prediction, u.score)
+    if some is None or _fewest(some) < FEWEST:
+        return None
+    settings = {**options, "estimator": u.estimator}
+    settings.pop("directions", None)  # what is affordable needs none
+    noise = standard_error(some, u.score, over="draws", **settings).epistemic
+    found = decompose(some, u.score, **settings).epistemic
+    known = np.isfinite(noise) & np.isfinite(found)
+    count = int(known.sum())
+    if count == 0:
+        return None
+    below = int((found < 2 * noise)[known].sum())
+    draws = f"{_fewest(some)} draws of each member"
+    places = f"{count} inputs that were looked at"
+    if below == 0:
+        where = "At the input" if count == 1 else f"At all {places}"
+        return (
+            f"{where} the epistemic uncertainty is more than twice its standard error over draws: "
+            f"{draws} are enough to see it."
+        )
+    where = "At the input" if count == 1 else f"At {below} of {places}"
+    return (
+        f"{where} the epistemic uncertainty is below twice its standard error over draws: with "
+        f"{draws} it cannot be told from none there."
+    )
+
+
+def same_law(prediction: object, score: object, options: dict[str, Any]) -> MemberTest | None:
+    """The test of members that are draws with equal weights, where it is worth its time."""
+    some = _affordable(prediction, score)
+    if some is None or some.weights is not None or _fewest(some) < 2 or some.member_count < 2:
+        return None
+    if any(law.weights is not None or law.nan_policy == "omit" for law in _laws(some)):
+        return None
+    work = _draws(some) ** 2 * some.member_count * _PERMUTATIONS
+    if work > _WORTH_OF_TEST or not isinstance(score, Kernel):
+        return None
+    memory = {name: value for name, value in options.items() if name == "max_memory"}
+    found = member_test(some, score, permutations=_PERMUTATIONS, **memory)
+    return None if np.isnan(found.p_value) else found
+
+
+def same_law_in_words(test: MemberTest) -> str:
+    p = float(test.p_value)
+    if p > 0.05:
+        return (
+            "Draws of a single law would differ as much between members with a probability of "
+            f"{p:.2g} (permutation test): the members cannot be told apart."
+        )
+    return (
+        "The members differ by more than chance of their draws explains "
+        f"(permutation test, p {_at_most(p)})."
+    )
+
+
+def apart_in_words(test: MemberTest, member: int) -> str:
+    """What a test says of the member that a report names."""
+    p = float(test.member_p_values[member])
+    if p > 0.05:
+        return (
+            "But by chance of the draws alone some member would stand as far apart with a "
+            f"probability of {p:.2g}."
+        )
+    return f"That is not by chance of its draws (permutation test, p {_at_most(p)})."
+
+
+def _at_most(p: float) -> str:
+    return f"≤ {p:.2g}" if p <= 1 / (_PERMUTATIONS + 1) else f"= {p:.2g}"
+
+
+def _laws(prediction: Ensemble) -> list[Samples]:
+    members = prediction.members
+    laws = members if isinstance(members, tuple) else (members,)
+    return [law for law in laws if isinstance(law, Samples)]
+
+
+def _fewest(prediction: Ensemble) -> int:
+    return min(law.draw_count for law in _laws(prediction))
+
+
+def _draws(prediction: Ensemble) -> int:
+    """Draws of all members."""
+    laws = _laws(prediction)
+    each = prediction.member_count if not isinstance(prediction.members, tuple) else 1
+    return each * sum(law.draw_count for law in laws)
+
+
+def _affordable(prediction: object, score: object) -> Ensemble | None:
+    """So many inputs of members that are draws as are worth their time, evenly spread."""
+    if not isinstance(prediction, Ensemble) or not isinstance(score, Kernel):
+        return None
+    members = prediction.members
+    count = len(members) if isinstance(members, tuple) else 1
+    if len(_laws(prediction)) < count or 0 in prediction.batch_shape:
+        return None
+    stages = (stage for term in score.parts for stage in term.stages)
+    marginal = any(isinstance(stage, MarginalStage) for stage in stages)
+    each = _draws(prediction) ** 2 * len(score.parts)
+    if marginal:
+        each *= math.prod(prediction.event_shape)
+    most, inputs = _WORTH // each, math.prod(prediction.batch_shape)
+    if most == 0:
+        return None
+    if most >= inputs:
+        return prediction
+    places = np.unique(np.linspace(0, inputs - 1, most).astype(int))
+    some = cases(prediction, places)
+    assert isinstance(some, Ensemble)
+    return some
