@@ -466,13 +466,15 @@ def test_moments_that_do_not_exist_make_every_level_infinite():
 # What is refused.
 
 
-def test_what_cannot_be_told_is_refused():
+def test_what_cannot_be_told_is_refused(tmp_path):
     rng = np.random.default_rng(16)
     two = kuq.Ensemble(kuq.Point(rng.normal(size=(2, 3, 4))), member_ndim=2)
     one = kuq.Ensemble(kuq.Point(rng.normal(size=(3, 4))))
     with pytest.raises(kuq.ParameterError, match=r"levels=.*flattened"):
         kuq.decompose(two, "crps")
     kuq.decompose(two.flattened(), "crps")
+    with pytest.raises(kuq.ParameterError, match=r"levels=.*flattened"):
+        kuq.report(two, path=tmp_path / "report.html")
     with pytest.raises(kuq.ParameterError, match=r"names 1 level.*has 2"):
         kuq.decompose(two, "crps", levels="a")
     with pytest.raises(kuq.ParameterError, match=r"names 2 levels.*has 1"):

@@ -97,8 +97,8 @@ def _default_scores(ensemble: Ensemble) -> dict[str, Score]:
 def _shrunk(ensemble: Ensemble, factor: float) -> Ensemble:
     members = ensemble.members
     if isinstance(members, Distribution):
-        return Ensemble(_shrunk_law(members, factor), ensemble.weights)
-    return Ensemble([_shrunk_law(member, factor) for member in members], ensemble.weights)
+        return ensemble.with_members(_shrunk_law(members, factor))
+    return ensemble.with_members([_shrunk_law(member, factor) for member in members])
 
 
 def _shrunk_law(law: Distribution, factor: float) -> Distribution:

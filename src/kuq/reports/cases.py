@@ -25,9 +25,9 @@ def in_numpy(prediction: Prediction) -> Prediction:
     if isinstance(prediction, Ensemble):
         weights = None if prediction.weights is None else as_numpy(prediction.weights, "weights")
         members = prediction.members
-        if isinstance(members, Distribution):
-            return Ensemble(moved(members), weights)
-        return Ensemble([moved(member) for member in members], weights)
+        laws = [moved(law) for law in (members if isinstance(members, tuple) else (members,))]
+        whole = Ensemble(laws if isinstance(members, tuple) else laws[0], weights)
+        return whole.in_groups(prediction.paths)
     return _parametric(moved(prediction))
 
 
@@ -46,8 +46,8 @@ def cases(prediction: Prediction, index: np.ndarray) -> Prediction:
     if isinstance(prediction, Ensemble):
         members = prediction.members
         if isinstance(members, Distribution):
-            return Ensemble(members.mapped(taken(1)), prediction.weights)
-        return Ensemble([member.mapped(taken(0)) for member in members], prediction.weights)
+            return prediction.with_members(members.mapped(taken(1)))
+        return prediction.with_members([member.mapped(taken(0)) for member in members])
     return _parametric(prediction).mapped(taken(0))
 
 
