@@ -14,6 +14,7 @@ from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
 from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
 from kuq.nn.history import History
+from kuq.nn.learned_kernel import FeatureMap, LearnedKernel, learn_kernel
 from kuq.nn.mlp import MLP
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import OneByOne
@@ -30,8 +31,10 @@ __all__ = [
     "ConvNeXt",
     "EfficientNetLite0",
     "EvidentialHead",
+    "FeatureMap",
     "Head",
     "History",
+    "LearnedKernel",
     "LowRankHead",
     "MixtureHead",
     "Network",
@@ -42,6 +45,7 @@ __all__ = [
     "Training",
     "dropout_members",
     "fit",
+    "learn_kernel",
     "members",
 ]
 
