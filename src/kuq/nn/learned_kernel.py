@@ -24,7 +24,6 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.bandwidth import median_bandwidth
 from kuq.kernels.base import Kernel, Term
 from kuq.kernels.gaussian import Gaussian
-from kuq.protocols.vectors import fraction
 from kuq.uncertainty import member_test
 
 #: Fewer draws on a side than this give no variance to speak of.
@@ -103,7 +102,8 @@ def learn_kernel(
     True
     """
     whole_number(steps, "steps", 1)
-    share = fraction(test_share, "test_share")
+    if not 0 < test_share < 1:
+        raise ParameterError(f"test_share must lie strictly between 0 and 1, got {test_share!r}")
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
     sides = [_rows(values, name) for values, name in ((inside, "inside"), (outside, "outside"))]
     if sides[0].shape[1:] != sides[1].shape[1:]:
@@ -112,7 +112,7 @@ def learn_kernel(
             f"{tuple(sides[1].shape[1:])}"
         )
     size = min(len(side) for side in sides)
-    kept = round(share * size)
+    kept = round(test_share * size)
     if min(kept, size - kept) < _FEWEST:
         raise InsufficientDataError(
             f"learning and testing need {_FEWEST} draws of each side, got {size - kept} and {kept}"
