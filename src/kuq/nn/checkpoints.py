@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kuq.nn.trainer import Trainer
 
 _KIND = "checkpoint"
+#: Counts the changes of training that make it end elsewhere; files without it are of the first.
+_TRAINING = 2
 #: Settings that may differ between the calls before and after an interruption.
 _FREE = ("max_epochs", "progress", "checkpoint", "checkpoint_every")
 
@@ -49,7 +51,8 @@ class Checkpoint:
         arrays["generators"] = np.stack([g.get_state().numpy() for g in t.generators])
         arrays["train_losses"] = np.array(t.train_losses)
         arrays["validation_losses"] = np.array(t.validation_losses)
-        store.write(self.path, _KIND, arrays, {"digest": self.digest, "steps": t.adam.steps})
+        header = {"digest": self.digest, "steps": t.adam.steps, "training": _TRAINING}
+        store.write(self.path, _KIND, arrays, header)
 
     @torch.no_grad()
     def resume(self) -> None:
@@ -57,6 +60,12 @@ class Checkpoint:
         if not self.path.exists():
             return
         arrays, header = store.read(self.path, _KIND)
+        if header.get("training") != _TRAINING:
+            raise ParameterError(
+                f"the checkpoint {os.fspath(self.path)!r} was written by another version of kuq, "
+                "whose networks are trained otherwise; go on with that version, or delete it to "
+                "start anew"
+            )
         if header.get("digest") != self.digest:
             raise ParameterError(
                 f"the checkpoint {os.fspath(self.path)!r} belongs to other data or settings; "

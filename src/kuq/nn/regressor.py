@@ -19,9 +19,10 @@ from kuq.errors import KuqError, ParameterError
 from kuq.kernels.base import Score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
-from kuq.nn.descriptions import described, own_parts, restored
+from kuq.nn.descriptions import complete, described, own_parts, restored
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.heads import EvidentialHead
+from kuq.nn.mlp import MLP
 from kuq.nn.network import Network
 from kuq.nn.representations import backbone_of, head_of
 from kuq.nn.scaling import Scaling
@@ -74,6 +75,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         backbone: Any = "mlp",
         hidden_sizes: Sequence[int] = (50, 50),
         activation: str = "gelu",
+        norm: str = "auto",
+        noise_after: int = 1,
         loss: Score | str | None = None,
         natural: bool = True,
         regulariser: float = 0.01,
@@ -105,6 +108,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.backbone = backbone
         self.hidden_sizes = hidden_sizes
         self.activation = activation
+        self.norm = norm
+        self.noise_after = noise_after
         self.loss = loss
         self.natural = natural
         self.regulariser = regulariser
@@ -270,7 +275,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _restored(
         cls, arrays: dict[str, np.ndarray], header: Any, settings: dict[str, Any], path: str
     ) -> Regressor:
-        stored = {name: data for name, data in header["settings"].items() if name not in settings}
+        stored = complete(header["settings"])
+        stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
             part = own_parts(data)
@@ -332,7 +338,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_members: int | None = None,
         loaded: bool = False,
     ) -> Network:
-        backbone = backbone_of(self.backbone, self.hidden_sizes, self.activation)
+        mlp = MLP(self.hidden_sizes, self.activation, self.norm, self.noise_after)
+        backbone = backbone_of(self.backbone, mlp)
         if loaded and isinstance(backbone, ConvNeXt):
             backbone = replace(backbone, pretrained=False)
         settings = self.get_params(deep=False)

@@ -30,6 +30,8 @@ class Head(nn.Module, ABC):
     width: int
     #: Channels of noise that have to be joined to the inputs.
     noise_channels = 0
+    #: Whether a trunk that leaves the choice to its head has its layers normalised.
+    normalised = False
     #: Whether kernel scores of its law are one step on the CPU, and elsewhere graphs of few steps.
     one_step = False
 

@@ -29,6 +29,7 @@ class SamplerHead(Head):
     """
 
     width = 1
+    normalised = True
     one_step = True
 
     def __init__(
