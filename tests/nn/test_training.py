@@ -66,7 +66,9 @@ def test_a_loss_that_is_not_finite_ends_a_member():
 def test_each_member_keeps_its_best_weights():
     network = small(4)
     x_val, y_val = sine(40, seed=5)
-    training = kuq.nn.Training(learning_rate=0.03, max_epochs=80, patience=6, batch_size=16)
+    training = kuq.nn.Training(
+        learning_rate=0.03, max_epochs=80, patience=6, plateau=5, annealing=False, batch_size=16
+    )
     history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
     np.testing.assert_allclose(history.best_loss, history.validation_loss.min(0))
     assert (history.validation_loss.argmin(0) == history.best_epoch).all()

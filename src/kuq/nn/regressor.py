@@ -85,12 +85,12 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_samples: int = 50,
         n_train_samples: int | None = None,
         noise_channels: int | None = None,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        max_epochs: int = 500,
-        patience: int | None = 25,
-        plateau: int | None = 5,
-        annealing: bool = False,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int = 200,
+        patience: int | None = None,
+        plateau: int | None = None,
+        annealing: bool = True,
         bootstrap: bool = False,
         burn_in: int = 0,
         restore_best: bool = True,
@@ -355,7 +355,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _training(self, axes: int) -> Training:
         draws = self.n_train_samples
         if draws is None:
-            draws = {2: 20, 3: 5}.get(axes, 3)
+            draws = {2: 10, 3: 5}.get(axes, 3)
         return Training(
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,

@@ -44,10 +44,12 @@ class Trainer:
         self.network, self.rows, self.validation = network, rows, validation
         self.score, self.training = score, training
         self.device = rows.x.device
+        self.rate = training.rate(network.x_shape)
+        self.batch_size = training.rows_in_a_batch(len(rows), network.x_shape)
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
         self.stopping = Stopping(
-            network.n_members, training.learning_rate, training.patience, training.plateau
+            network.n_members, self.rate, training.patience, training.plateau
         )
         self.best = self.weights.values.clone()
         self.best_tracked = self.weights.tracked.clone()
@@ -126,9 +128,9 @@ class Trainer:
         rates = torch.from_numpy(self._rates()).to(self.device, torch.float32)
         groups, active = self._groups(), None if self.network.at_once else self.stopping.active
         total = torch.zeros(self.network.n_members, device=self.device)
-        for start in range(0, len(self.rows), self.training.batch_size):
-            index = order[:, start : start + self.training.batch_size]
-            if self.compiled is not None and index.shape[1] == self.training.batch_size:
+        for start in range(0, len(self.rows), self.batch_size):
+            index = order[:, start : start + self.batch_size]
+            if self.compiled is not None and index.shape[1] == self.batch_size:
                 noise = self._noise(self.generators, index.shape[1])
                 loss = self.compiled(index, noise, rates, burning)
                 total += loss * index.shape[1]
@@ -254,7 +256,7 @@ class Trainer:
         if lost.any() and not interrupted and self.epoch > self.training.burn_in:
             raise ParameterError(
                 f"the loss of members {np.flatnonzero(lost).tolist()} was never finite; lower "
-                f"learning_rate (now {self.training.learning_rate:g}) or choose another loss"
+                f"learning_rate (now {self.rate:g}) or choose another loss"
             )
         last = self._last() if self.epoch else np.zeros_like(self.stopping.best_loss)
         wanted = ~lost & (self.training.restore_best | ~np.isfinite(last))

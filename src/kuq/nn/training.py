@@ -44,6 +44,7 @@ def fit(
     held_out = None if validation is None else Rows.checked(network, *validation)
     score = network.head.default_score(rows.shared_y) if loss is None else as_score(loss)
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
-    few = threads_for_steps(network, training.batch_size, training.n_samples)
+    batch = training.rows_in_a_batch(len(rows), network.x_shape)
+    few = threads_for_steps(network, batch, training.n_samples)
     with own_stream, checks(False), few:
         return Trainer(network, rows, held_out, score, training).run()

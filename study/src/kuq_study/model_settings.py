@@ -14,6 +14,7 @@ from kuq_study.settings import from_table
 #: TOML has no word for None.
 Never: TypeAlias = Literal["never"]
 Activation: TypeAlias = Literal["gelu", "relu", "silu", "tanh"]
+Norm: TypeAlias = Literal["auto", "layer", "none"]
 Sizes: TypeAlias = Annotated[tuple[Count, ...], Within(least=1)]
 
 
@@ -23,25 +24,27 @@ class ModelSettings:
     """The keys are settings of ``kuq.nn.Regressor``; "never" stands for None."""
 
     activation: Activation = "gelu"
-    annealing: bool = False
+    annealing: bool = True
     backbone: Literal["mlp", "fno", "convnext-tiny", "convnext-small"] | Mapping[str, Any] = "mlp"
-    batch_size: Count = 32
+    batch_size: Count | Never = "never"
     bootstrap: bool = False
     burn_in: Natural = 0
     compile: bool | str = False
     device: str = "never"
     hidden_sizes: Sizes = (50, 50)
-    learning_rate: Positive = 1e-3
-    max_epochs: Count = 500
+    learning_rate: Positive | Never = "never"
+    max_epochs: Count = 200
     mixed_precision: bool | Never = "never"
     n_components: Count = 10
     n_members: Count | Never = "never"
     n_samples: Several = 50
     n_train_samples: Several | Never = "never"
     natural: bool = True
+    noise_after: Natural = 1
     noise_channels: Count | Never = "never"
-    patience: Count | Never = 25
-    plateau: Count | Never = 5
+    norm: Norm = "auto"
+    patience: Count | Never = "never"
+    plateau: Count | Never = "never"
     rank: Count = 10
     regulariser: NotNegative = 0.01
     restore_best: bool = True
@@ -56,6 +59,8 @@ class MLPSettings:
     kind: str
     hidden_sizes: Sizes = (50, 50)
     activation: Activation = "gelu"
+    norm: Norm = "auto"
+    noise_after: Natural = 1
 
 
 @final
