@@ -137,7 +137,7 @@ def test_training_goes_on_where_it_was_interrupted(name, compiled, tmp_path):
     x = rng.normal(size=(40, 2))
     y = x[:, 0] + 0.1 * rng.normal(size=40)
     settings = {"n_members": 2, "hidden_sizes": (5, 4), "n_train_samples": 4, "batch_size": 18}
-    settings |= {"compile": compiled, "patience": None}
+    settings |= {"compile": compiled, "annealing": False}
     whole = kuq.nn.Regressor(name, max_epochs=6, **settings).fit(x, y)
     path = tmp_path / "checkpoint"
     kuq.nn.Regressor(name, max_epochs=3, checkpoint=path, **settings).fit(x, y)

@@ -97,6 +97,8 @@ def _tensors(t: Trainer) -> dict[str, Tensor]:
         "tracked": t.weights.tracked,
         "moment": t.adam.moment,
         "square": t.adam.square,
+        "averages": t.averages.values,
+        "averages_tracked": t.averages.tracked,
         "best": t.best,
         "best_tracked": t.best_tracked,
     }

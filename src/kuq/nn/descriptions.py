@@ -31,8 +31,10 @@ _CLASSES: dict[str, Any] = {
     )
 }
 _CLASS, _OWN = "class", "own"
-#: What fields of a class meant before they existed, for files that were written then.
+#: What fields of a class and settings of a regressor meant before they existed, for files that
+#: were written then.
 _FORMER: dict[str, dict[str, Any]] = {"MLP": {"norm": "none", "noise_after": 0}}
+_FORMER_SETTINGS = {"averaging": None}
 
 
 def described(value: Any) -> Any:
@@ -56,7 +58,8 @@ def described(value: Any) -> Any:
 
 def complete(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a regressor in a file, with those that are younger than the file."""
-    return (_FORMER["MLP"] if settings["backbone"] == "mlp" else {}) | settings
+    of_mlp = _FORMER["MLP"] if settings["backbone"] == "mlp" else {}
+    return _FORMER_SETTINGS | of_mlp | settings
 
 
 def restored(data: Any) -> Any:

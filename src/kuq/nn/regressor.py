@@ -91,6 +91,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         patience: int | None = None,
         plateau: int | None = None,
         annealing: bool = True,
+        averaging: int | None = 5,
         bootstrap: bool = False,
         burn_in: int = 0,
         restore_best: bool = True,
@@ -124,6 +125,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.plateau = plateau
         self.annealing = annealing
+        self.averaging = averaging
         self.bootstrap = bootstrap
         self.burn_in = burn_in
         self.restore_best = restore_best
@@ -363,6 +365,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             patience=self.patience,
             plateau=self.plateau,
             annealing=self.annealing,
+            averaging=self.averaging,
             bootstrap=self.bootstrap,
             burn_in=self.burn_in,
             restore_best=self.restore_best,

@@ -22,7 +22,8 @@ class Training:
     ``patience``: epochs without a better validation loss (training loss where there are no rows to
     validate on) after which a member stops; None: never. ``plateau``: epochs after which its
     learning rate is halved; None: never. ``annealing``: whether learning rates fall towards zero
-    at ``max_epochs``, as half a cosine. ``burn_in``: epochs in which only the mean is trained,
+    at ``max_epochs``, as half a cosine. ``averaging``: over how many epochs weights are averaged,
+    with exponentially falling shares; the averages are validated and kept; None: no averages. ``burn_in``: epochs in which only the mean is trained,
     by squared error. ``restore_best``: keep each member's best weights, not the last.
     ``n_samples``: draws of a sampler for each row. ``compile``: compile loss and gradient (True, or
     the name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on
@@ -36,6 +37,7 @@ class Training:
     patience: int | None = None
     plateau: int | None = None
     annealing: bool = True
+    averaging: int | None = 5
     bootstrap: bool = False
     burn_in: int = 0
     restore_best: bool = True
@@ -50,7 +52,7 @@ class Training:
         check_positive(max_epochs=self.max_epochs, checkpoint_every=self.checkpoint_every)
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise ParameterError(f"learning_rate must be positive, got {self.learning_rate!r}")
-        for name in ("batch_size", "patience", "plateau"):
+        for name in ("batch_size", "patience", "plateau", "averaging"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
         whole_number(self.burn_in, "burn_in", 0)

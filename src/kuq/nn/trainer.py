@@ -14,6 +14,7 @@ from torch import Tensor
 from kuq.errors import ParameterError
 from kuq.kernels.base import Score
 from kuq.nn.adam import Adam
+from kuq.nn.averages import Averages
 from kuq.nn.checkpoints import Checkpoint
 from kuq.nn.compiled_step import CompiledStep
 from kuq.nn.generators import Purpose, member_generators, member_seed
@@ -48,6 +49,8 @@ class Trainer:
         self.batch_size = training.rows_in_a_batch(len(rows), network.x_shape)
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
+        steps, epochs = math.ceil(len(rows) / self.batch_size), training.averaging
+        self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
         self.stopping = Stopping(
             network.n_members, self.rate, training.patience, training.plateau
         )
@@ -102,7 +105,8 @@ class Trainer:
     def _epoch(self) -> None:
         burning = self.epoch < self.training.burn_in
         trained = self._pass_over_rows(burning)
-        held_out = None if self.validation is None else self._validate(burning)
+        with self.averages.in_place():
+            held_out = None if self.validation is None else self._validate(burning)
         if not burning:
             better = self.stopping.update(trained if held_out is None else held_out, self.epoch)
             if better.any():
@@ -114,11 +118,11 @@ class Trainer:
     @torch.no_grad()
     def _keep(self, better: Tensor) -> None:
         if bool(better.all()):
-            self.best.copy_(self.weights.values)
-            self.best_tracked.copy_(self.weights.tracked)
+            self.best.copy_(self.averages.values)
+            self.best_tracked.copy_(self.averages.tracked)
             return
-        self.best[better] = self.weights.values[better]
-        self.best_tracked[better] = self.weights.tracked[better]
+        self.best[better] = self.averages.values[better]
+        self.best_tracked[better] = self.averages.tracked[better]
 
     def _pass_over_rows(self, burning: bool) -> np.ndarray:
         """One step for each batch; the mean training loss of every member."""
@@ -133,6 +137,7 @@ class Trainer:
             if self.compiled is not None and index.shape[1] == self.batch_size:
                 noise = self._noise(self.generators, index.shape[1])
                 loss = self.compiled(index, noise, rates, burning)
+                self.averages.follow(self.adam.steps)
                 total += loss * index.shape[1]
                 continue
             self.weights.gradients.zero_()
@@ -142,6 +147,7 @@ class Trainer:
                 self.weights.add_gradients(loss.sum(), alone)
                 _add(total, loss.detach() * index.shape[1], members)
             self.adam.step(self.weights.gradients, rates, active)
+            self.averages.follow(self.adam.steps)
         return self._carried(total / len(self.rows), self.train_losses)
 
     def _rates(self) -> np.ndarray:
@@ -251,7 +257,7 @@ class Trainer:
 
     @torch.no_grad()
     def _finish(self, interrupted: bool) -> None:
-        """Go back to each member's best weights, or complain about members without any."""
+        """Go back to each member's best averages, or complain about members without any."""
         lost = ~np.isfinite(self.stopping.best_loss)
         if lost.any() and not interrupted and self.epoch > self.training.burn_in:
             raise ParameterError(
@@ -261,6 +267,8 @@ class Trainer:
         last = self._last() if self.epoch else np.zeros_like(self.stopping.best_loss)
         wanted = ~lost & (self.training.restore_best | ~np.isfinite(last))
         chosen = torch.from_numpy(wanted).to(self.device)
+        self.weights.values.copy_(self.averages.values)
+        self.weights.tracked.copy_(self.averages.tracked)
         self.weights.values[chosen] = self.best[chosen]
         self.weights.tracked[chosen] = self.best_tracked[chosen]
 

@@ -25,6 +25,7 @@ class ModelSettings:
 
     activation: Activation = "gelu"
     annealing: bool = True
+    averaging: Count | Never = 5
     backbone: Literal["mlp", "fno", "convnext-tiny", "convnext-small"] | Mapping[str, Any] = "mlp"
     batch_size: Count | Never = "never"
     bootstrap: bool = False
