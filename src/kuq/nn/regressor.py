@@ -82,7 +82,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         regulariser: float = 0.01,
         n_components: int = 10,
         rank: int = 10,
-        n_samples: int = 50,
+        n_samples: int = 100,
         n_train_samples: int | None = None,
         noise_channels: int | None = None,
         learning_rate: float | None = None,

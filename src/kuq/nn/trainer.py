@@ -60,7 +60,7 @@ class Trainer:
             network.seed, network.n_members, Purpose.TRAINING, self.device
         )
         self.own_rows = self._bootstrap() if training.bootstrap else None
-        self.noise = network.prediction_noise(training.n_samples)
+        self.noise = network.prediction_noise(_validation_draws(training.n_samples))
         self.train_losses: list[np.ndarray] = []
         self.validation_losses: list[np.ndarray] = []
         self.compiled = self._compiled() if training.compile else None
@@ -222,8 +222,7 @@ class Trainer:
         return self._carried(total / len(self.validation), self.validation_losses)
 
     def _piece(self) -> int:
-        draws = 1 if self.noise is None else self.training.n_samples
-        return rows_at_once(self.network, draws)
+        return rows_at_once(self.network, 1 if self.noise is None else self.noise.shape[2])
 
     def _groups(self) -> list[Members]:
         """Which members are computed together: all, those left of many, or one by one."""
@@ -281,6 +280,11 @@ class Trainer:
             self.stopping.rate,
             interrupted,
         )
+
+
+def _validation_draws(in_training: int) -> int:
+    """More than in training: all epochs and rows see the same few, so that their luck adds up."""
+    return max(in_training, min(5 * in_training, 50))
 
 
 def rows_at_once(network: Network, draws: int) -> int:

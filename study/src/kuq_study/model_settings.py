@@ -38,7 +38,7 @@ class ModelSettings:
     mixed_precision: bool | Never = "never"
     n_components: Count = 10
     n_members: Count | Never = "never"
-    n_samples: Several = 50
+    n_samples: Several = 100
     n_train_samples: Several | Never = "never"
     natural: bool = True
     noise_after: Natural = 1
