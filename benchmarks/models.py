@@ -73,7 +73,12 @@ def regressor(representation: str, split: int) -> Any:
 
 def settings(representation: str) -> str:
     """A digest of everything that a cell depends on beside the data."""
-    facts = sorted(regressor(representation, 0).get_params(deep=False).items())
+    from kuq.nn.representations import REPRESENTATIONS as HEADS
+
+    foreign = {name for _, names in HEADS.values() for name in names}
+    foreign -= set(HEADS[representation][1])
+    given = regressor(representation, 0).get_params(deep=False)
+    facts = sorted(item for item in given.items() if item[0] not in foreign)
     return hashlib.sha256(json.dumps(facts, default=repr).encode()).hexdigest()[:12]
 
 
@@ -89,12 +94,15 @@ def cell(x: np.ndarray, y: np.ndarray, split: int, representation: str) -> dict[
     for rows in np.array_split(test, -(-len(test) // 250)):
         law = model.predict_distribution(x[rows])
         together = np.asarray(kuq.score(law, y[rows], "crps"))
-        alone = np.asarray(kuq.score(law.members, y[rows], "crps")).mean(0)
+        # The members of an evidential law are draws, not networks.
+        alone = np.full_like(together, np.nan)
+        if representation != "evidential":
+            alone = np.asarray(kuq.score(law.members, y[rows], "crps")).mean(0)
         found.append(np.stack([together, alone, (model.predict(x[rows]) - y[rows]) ** 2]))
     crps, single, square = np.concatenate(found, axis=1).mean(1)
     return {
         "crps": round(float(crps), 6),
-        "single": round(float(single), 6),
+        "single": None if np.isnan(single) else round(float(single), 6),
         "rmse": round(float(np.sqrt(square)), 6),
         "epochs": int(model.history_.epochs),
         "cpu_s": round(seconds, 1),
@@ -128,34 +136,50 @@ def keep(cells: dict[str, Any]) -> None:
     part.replace(STORE)
 
 
-def means(cells: dict[str, Any], name: str, representation: str) -> tuple[float, float, list[int]]:
-    """Mean CRPS of the ensemble and of single members, and over which splits."""
-    found = {
-        int(split): cells[key]
-        for key in cells
-        for own, split, which in [key.split(" ")]
-        if (own, which) == (name, representation)
-    }
-    parts = [np.mean([row[what] for row in found.values()]) for what in ("crps", "single")]
-    return float(parts[0]), float(parts[1]), sorted(found)
+def of_table(cells: dict[str, Any], name: str, representation: str) -> dict[int, dict[str, Any]]:
+    """The cells of a table and a representation, by split."""
+    found = {}
+    for key, values in cells.items():
+        own, split, which = key.split(" ")
+        if (own, which) == (name, representation):
+            found[int(split)] = values
+    return found
+
+
+def ratio(found: dict[int, dict[str, Any]], name: str) -> float:
+    """The ensemble's CRPS over the published one in the same splits."""
+    ours = np.mean([values["crps"] for values in found.values()])
+    return float(ours / np.mean([ENSEMBLE[name][split] for split in found]))
 
 
 def rendered(cells: dict[str, Any]) -> str:
-    """The table in Markdown: cells that were not run are empty."""
-    shown = [r for r in REPRESENTATIONS if any(key.endswith(f" {r}") for key in cells)]
-    head = ["", "published, all splits", *(f"{r}" for r in shown)]
+    """The tables in Markdown: cells that were not run are empty."""
+    head = ["", "published, all splits", *REPRESENTATIONS]
     lines = [head, ["---"] * len(head)]
+    ratios: dict[str, dict[str, float]] = {which: {} for which in REPRESENTATIONS}
     for name, (single, ensemble) in PUBLISHED.items():
         line = [name, f"{single:.4g} / {ensemble:.4g}"]
-        for representation in shown:
-            if not any(k.startswith(f"{name} ") and k.endswith(f" {representation}") for k in cells):
-                line.append("")
-                continue
-            ours, alone, splits = means(cells, name, representation)
-            same = np.mean([ENSEMBLE[name][split] for split in splits])
-            line.append(f"{alone:.4g} / {ours:.4g} ({ours / same:.2f}, n={len(splits)})")
+        for which in REPRESENTATIONS:
+            found = of_table(cells, name, which)
+            line.append(_shown(found, name) if found else "")
+            if found:
+                ratios[which][name] = ratio(found, name)
         lines.append(line)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    said = [
+        f"{which}: at or below on {sum(r <= 1 for r in own.values())} of {len(own)} tables, at most "
+        f"{max(own.values()):.2f} times ({max(own, key=lambda name: own[name])})"
+        for which, own in ratios.items()
+        if own
+    ]
+    return table + "\n\nOver the published ensemble in the same splits:\n\n- " + "\n- ".join(said)
+
+
+def _shown(found: dict[int, dict[str, Any]], name: str) -> str:
+    ours = np.mean([values["crps"] for values in found.values()])
+    alone = [values["single"] for values in found.values()]
+    before = "" if None in alone else f"{np.mean(alone):.4g} / "
+    return f"{before}{ours:.4g} ({ratio(found, name):.2f}, n={len(found)})"
 
 
 def render() -> None:

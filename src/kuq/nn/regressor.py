@@ -55,7 +55,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns one. ``loss``: any
     kuq score, None for what the representation is known for; it sees standardised targets, so
     that bandwidths count in their standard deviations. ``n_samples``: draws of a prediction.
-    For everything about training see ``kuq.nn.Training``.
+    For everything about training see ``kuq.nn.Training``; ``norm`` and ``noise_after`` are those
+    of ``kuq.nn.MLP``. Levels of "evidential" are not identified (``kuq.nn.EvidentialHead``).
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
     images: X (n, channels, H, W), y (n, H, W). NumPy in, NumPy (float64) out, in y's own units.
@@ -78,7 +79,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         norm: str = "auto",
         noise_after: int = 1,
         loss: Score | str | None = None,
-        natural: bool = True,
+        natural: bool = False,
         regulariser: float = 0.01,
         n_components: int = 10,
         rank: int = 10,

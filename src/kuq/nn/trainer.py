@@ -60,7 +60,7 @@ class Trainer:
             network.seed, network.n_members, Purpose.TRAINING, self.device
         )
         self.own_rows = self._bootstrap() if training.bootstrap else None
-        self.noise = network.prediction_noise(_validation_draws(training.n_samples))
+        self.noise = _validation_noise(network, training.n_samples)
         self.train_losses: list[np.ndarray] = []
         self.validation_losses: list[np.ndarray] = []
         self.compiled = self._compiled() if training.compile else None
@@ -282,9 +282,17 @@ class Trainer:
         )
 
 
-def _validation_draws(in_training: int) -> int:
-    """More than in training: all epochs and rows see the same few, so that their luck adds up."""
-    return max(in_training, min(5 * in_training, 50))
+def _validation_noise(network: Network, in_training: int) -> Tensor | None:
+    """Noise (M, 1, N, …) of more draws than in training, each channel with mean 0 and variance 1.
+
+    All epochs and rows see the same draws, so that their luck would add up and decide which epoch
+    is best.
+    """
+    noise = network.prediction_noise(max(in_training, min(5 * in_training, 50)))
+    if noise is None:
+        return None
+    deviation, mean = torch.std_mean(noise, dim=2, keepdim=True, correction=0)
+    return (noise - mean) / deviation
 
 
 def rows_at_once(network: Network, draws: int) -> int:

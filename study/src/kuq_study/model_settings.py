@@ -40,7 +40,7 @@ class ModelSettings:
     n_members: Count | Never = "never"
     n_samples: Several = 100
     n_train_samples: Several | Never = "never"
-    natural: bool = True
+    natural: bool = False
     noise_after: Natural = 1
     noise_channels: Count | Never = "never"
     norm: Norm = "auto"
