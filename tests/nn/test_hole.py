@@ -30,8 +30,8 @@ def auroc(positive, negative):
 def found():
     """Error of the mean, AUROC of the hole, and rank correlation of AU, for each representation."""
     rng = np.random.default_rng(SEED)
-    x = rng.uniform(1, 3, 600) * rng.choice([-1, 1], 600)
-    y = curve(x) + noise(x) * rng.normal(size=600)
+    x = rng.uniform(1, 3, 300) * rng.choice([-1, 1], 300)
+    y = curve(x) + noise(x) * rng.normal(size=300)
     side = np.linspace(1.05, 2.95, 100)
     seen, hole = np.concatenate([-side[::-1], side]), np.linspace(-0.75, 0.75, 50)
 
