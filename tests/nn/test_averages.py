@@ -1,4 +1,4 @@
-"""Averages of weights over the last epochs, and the defaults of training that depend on the data."""
+"""Averages of weights over the last epochs, and defaults of training that depend on the data."""
 
 import numpy as np
 import pytest

@@ -23,12 +23,13 @@ class Training:
     validate on) after which a member stops; None: never. ``plateau``: epochs after which its
     learning rate is halved; None: never. ``annealing``: whether learning rates fall towards zero
     at ``max_epochs``, as half a cosine. ``averaging``: over how many epochs weights are averaged,
-    with exponentially falling shares; the averages are validated and kept; None: no averages. ``burn_in``: epochs in which only the mean is trained,
-    by squared error. ``restore_best``: keep each member's best weights, not the last.
-    ``n_samples``: draws of a sampler for each row. ``compile``: compile loss and gradient (True, or
-    the name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on
-    GPUs. ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call
-    goes on after an interruption.
+    with exponentially falling shares; the averages are validated and kept; None: no averages.
+    ``burn_in``: epochs in which only the mean is trained, by squared error. ``restore_best``: keep
+    each member's best weights, not the last. ``n_samples``: draws of a sampler for each row; five
+    times as many, at most 50, in validation. ``compile``: compile loss and gradient (True, or the
+    name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on GPUs.
+    ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call goes
+    on after an interruption.
     """
 
     learning_rate: float | None = None

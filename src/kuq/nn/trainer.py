@@ -51,9 +51,7 @@ class Trainer:
         self.adam = Adam(self.weights.values)
         steps, epochs = math.ceil(len(rows) / self.batch_size), training.averaging
         self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
-        self.stopping = Stopping(
-            network.n_members, self.rate, training.patience, training.plateau
-        )
+        self.stopping = Stopping(network.n_members, self.rate, training.patience, training.plateau)
         self.best = self.weights.values.clone()
         self.best_tracked = self.weights.tracked.clone()
         self.generators = member_generators(
