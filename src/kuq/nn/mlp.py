@@ -99,6 +99,7 @@ class _MLPBody(Body):
         activation = ACTIVATIONS[self.activation]
         for k, layer in enumerate(self.layers):
             if noise is not None and k == self.noisy_layer:
+                assert isinstance(layer, MemberLinear)
                 x = layer.with_noise(x, noise.flatten(3), members)
             else:
                 x = layer(x, members)

@@ -21,31 +21,35 @@ Sizes: TypeAlias = Annotated[tuple[Count, ...], Within(least=1)]
 @final
 @dataclass(frozen=True)
 class ModelSettings:
-    """The keys are settings of ``kuq.nn.Regressor``; "never" stands for None."""
+    """The keys are settings of ``kuq.nn.Regressor``; "never" stands for None.
+
+    How networks are trained is the paper's where a file does not say it, whatever kuq's own
+    defaults are (``of_the_paper``).
+    """
 
     activation: Activation = "gelu"
-    annealing: bool = True
-    averaging: Count | Never = 5
+    annealing: bool = False
+    averaging: Count | Never = "never"
     backbone: Literal["mlp", "fno", "convnext-tiny", "convnext-small"] | Mapping[str, Any] = "mlp"
-    batch_size: Count | Never = "never"
+    batch_size: Count = 32
     bootstrap: bool = False
     burn_in: Natural = 0
     compile: bool | str = False
     device: str = "never"
     hidden_sizes: Sizes = (50, 50)
-    learning_rate: Positive | Never = "never"
-    max_epochs: Count = 200
+    learning_rate: Positive = 1e-3
+    max_epochs: Count = 500
     mixed_precision: bool | Never = "never"
     n_components: Count = 10
     n_members: Count | Never = "never"
-    n_samples: Several = 100
+    n_samples: Several = 50
     n_train_samples: Several | Never = "never"
-    natural: bool = False
+    natural: bool = True
     noise_after: Natural = 1
     noise_channels: Count | Never = "never"
     norm: Norm = "auto"
-    patience: Count | Never = "never"
-    plateau: Count | Never = "never"
+    patience: Count | Never = 25
+    plateau: Count | Never = 5
     rank: Count = 10
     regulariser: NotNegative = 0.01
     restore_best: bool = True
@@ -96,6 +100,16 @@ BACKBONES: dict[str, type[Any]] = {
     "convnext": ConvNeXtSettings,
 }
 MODEL_KEYS = tuple(field.name for field in dataclasses.fields(ModelSettings))
+_OF_THE_PAPER = (
+    *("annealing", "averaging", "batch_size", "learning_rate", "max_epochs", "n_samples"),
+    *("natural", "patience", "plateau"),
+)
+
+
+def of_the_paper() -> dict[str, Any]:
+    """Settings of training in which the paper's recipe and kuq's defaults differ."""
+    defaults = {field.name: field.default for field in dataclasses.fields(ModelSettings)}
+    return {name: defaults[name] for name in _OF_THE_PAPER}
 
 
 def check_model(table: Mapping[str, Any], where: str) -> None:
