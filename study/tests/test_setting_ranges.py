@@ -9,6 +9,7 @@ import pytest
 from kuq.errors import ParameterError
 from kuq_study import model_settings, read_experiment
 from kuq_study.cli import main
+from kuq_study.learners import make_model
 
 LEARNING = """
 experiment = "small"
@@ -192,12 +193,30 @@ def test_the_keys_of_backbones_are_theirs():
 
 
 def test_the_defaults_of_models_are_theirs():
-    """So that what is checked is what is meant."""
+    """So that what is checked is what is meant; the paper's recipe of training is passed on."""
     nn = pytest.importorskip("kuq.nn")
     parameters = inspect.signature(nn.Regressor).parameters
+    recipe = model_settings.of_the_paper()
     for field in dataclasses.fields(model_settings.ModelSettings):
         default = None if field.default == "never" else field.default
-        assert default == parameters[field.name].default, field.name
+        same = default == parameters[field.name].default
+        assert same == (field.name not in recipe), field.name
+
+
+def test_models_are_trained_as_in_the_paper_on_the_networks_of_the_paper():
+    """Samplers and mixtures with layer norms and noise after the first layer, the others plain."""
+    pytest.importorskip("kuq.nn")
+    path = Path(__file__).parents[1] / "experiments" / "active_learning.toml"
+    cells = [cell for cell in read_experiment(path).cells() if cell.dataset == "yacht"]
+    for name in ("normal", "evidential", "mixture", "sampler"):
+        cell = next(cell for cell in cells if cell.representation == name)
+        model = make_model(cell, 0)
+        assert not model.annealing
+        assert model.averaging is None
+        assert model.natural
+        body = model._network((6,), ()).body
+        assert len(body.norms) == 2 * (name in ("mixture", "sampler"))
+        assert [layer.inputs for layer in body.layers] == [6, 50 + 16 * (name == "sampler")]
 
 
 def test_the_files_of_the_project_are_within_the_ranges():

@@ -18,6 +18,10 @@ from kuq.nn.trainer import Trainer
 X, Y = sine(120)
 
 
+#: Rates that stay, and the weights of the last step.
+CONSTANT = {"annealing": False, "averaging": None}
+
+
 def small(n_members=3, head=kuq.nn.NormalHead, **options):
     return kuq.nn.Network(kuq.nn.MLP((8,)), head, (3,), n_members=n_members, **options)
 
@@ -66,7 +70,9 @@ def test_a_loss_that_is_not_finite_ends_a_member():
 def test_each_member_keeps_its_best_weights():
     network = small(4)
     x_val, y_val = sine(40, seed=5)
-    training = kuq.nn.Training(learning_rate=0.03, max_epochs=80, patience=6, batch_size=16)
+    training = kuq.nn.Training(
+        learning_rate=0.03, max_epochs=80, patience=6, plateau=5, batch_size=16, **CONSTANT
+    )
     history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
     np.testing.assert_allclose(history.best_loss, history.validation_loss.min(0))
     assert (history.validation_loss.argmin(0) == history.best_epoch).all()
@@ -81,7 +87,7 @@ def test_last_weights_on_request():
     x_val, y_val = (torch.from_numpy(a).float() for a in sine(40, seed=5))
     network = small()
     training = kuq.nn.Training(
-        learning_rate=0.3, max_epochs=20, patience=None, plateau=None, restore_best=False
+        learning_rate=0.3, max_epochs=20, restore_best=False, batch_size=32, **CONSTANT
     )
     history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
     now = kuq.score(network(x_val), y_val, kuq.LogScore()).mean(1).detach()
@@ -116,7 +122,7 @@ def test_annealing_ends_where_it_was_planned_to(tmp_path):
 def test_burn_in_trains_the_mean_alone():
     """The loss of such an epoch is the squared error of the mean, and no epoch counts as best."""
     network = small()
-    training = kuq.nn.Training(max_epochs=6, burn_in=6)
+    training = kuq.nn.Training(max_epochs=6, burn_in=6, **CONSTANT)
     history = kuq.nn.fit(network, X, Y, training=training)
     law = network(torch.from_numpy(X).float())
     error = (law.mean() - torch.from_numpy(Y).float()).square().mean(1)
@@ -189,7 +195,7 @@ def test_few_members_that_are_left_train_as_all_do():
     results = []
     for stopped in (0, 3):
         network = small(4)
-        training = kuq.nn.Training(max_epochs=3, batch_size=40)
+        training = kuq.nn.Training(max_epochs=3, batch_size=40, averaging=None)
         from kuq.nn.rows import Rows
 
         trainer = Trainer(network, Rows.checked(network, X, Y), None, kuq.LogScore(), training)

@@ -44,6 +44,25 @@ class Backbone(ABC):
     ) -> Body:
         """The trunk for inputs and outcomes of these shapes (without rows)."""
 
+    def build_sampler(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body | None:
+        """A trunk that joins noise by itself; None: noise comes as channels of the inputs.
+
+        It is called with noise (M, B or 1, N, channels, grid…) as third argument and gives
+        features (M, B, N, features[, grid…]).
+        """
+        return None
+
+    def suited(self, normalised: bool) -> Backbone:
+        """The same with what it leaves to the head decided: whether layers are normalised."""
+        return self
+
     @abstractmethod
     def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
         """Raise ShapeError if inputs or outcomes of these shapes cannot be handled."""

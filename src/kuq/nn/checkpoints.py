@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kuq.nn.trainer import Trainer
 
 _KIND = "checkpoint"
+#: Counts the changes of training that make it end elsewhere; files without it are of the first.
+_TRAINING = 2
 #: Settings that may differ between the calls before and after an interruption.
 _FREE = ("max_epochs", "progress", "checkpoint", "checkpoint_every")
 
@@ -51,7 +53,8 @@ class Checkpoint:
         arrays["generators"] = np.stack([g.get_state().numpy() for g in t.generators])
         arrays["train_losses"] = np.array(t.train_losses)
         arrays["validation_losses"] = np.array(t.validation_losses)
-        store.write(self.path, _KIND, arrays, {"digest": self.digest, "steps": t.adam.steps})
+        header = {"digest": self.digest, "steps": t.adam.steps, "training": _TRAINING}
+        store.write(self.path, _KIND, arrays, header)
 
     @torch.no_grad()
     def resume(self) -> None:
@@ -59,6 +62,12 @@ class Checkpoint:
         if not self.path.exists():
             return
         arrays, header = store.read(self.path, _KIND)
+        if header.get("training") != _TRAINING:
+            raise ParameterError(
+                f"the checkpoint {os.fspath(self.path)!r} was written by another version of kuq, "
+                "whose networks are trained otherwise; go on with that version, or delete it to "
+                "start anew"
+            )
         if header.get("digest") != self.digest:
             raise ParameterError(
                 f"the checkpoint {os.fspath(self.path)!r} belongs to other data or settings; "
@@ -90,6 +99,8 @@ def _tensors(t: Trainer) -> dict[str, Tensor]:
         "tracked": t.weights.tracked,
         "moment": t.adam.moment,
         "square": t.adam.square,
+        "averages": t.averages.values,
+        "averages_tracked": t.averages.tracked,
         "best": t.best,
         "best_tracked": t.best_tracked,
     }

@@ -32,6 +32,10 @@ _CLASSES: dict[str, Any] = {
     )
 }
 _CLASS, _OWN = "class", "own"
+#: What fields of a class and settings of a regressor meant before they existed, for files that
+#: were written then.
+_FORMER: dict[str, dict[str, Any]] = {"MLP": {"norm": "none", "noise_after": 0}}
+_FORMER_SETTINGS = {"averaging": None}
 
 
 def described(value: Any) -> Any:
@@ -53,12 +57,19 @@ def described(value: Any) -> Any:
     return {_OWN: repr(value)}
 
 
+def complete(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a regressor in a file, with those that are younger than the file."""
+    of_mlp = _FORMER["MLP"] if settings["backbone"] == "mlp" else {}
+    return _FORMER_SETTINGS | of_mlp | settings
+
+
 def restored(data: Any) -> Any:
     """The setting that ``described`` was given; lists become tuples."""
     if isinstance(data, list):
         return tuple(restored(item) for item in data)
     if not isinstance(data, dict):
         return data
+    data = _FORMER.get(data[_CLASS], {}) | data
     fields = {name: restored(item) for name, item in data.items() if name != _CLASS}
     if data[_CLASS] == "array":
         return np.array(data["values"])

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 #: Which members a layer is to apply: their positions, or None for all in order.
 Members = Tensor | None
@@ -40,6 +41,20 @@ class MemberLinear(MemberLayer):
         self.weight = nn.Parameter(torch.zeros(n_members, inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(n_members, 1, outputs)) if bias else None
 
+    def with_noise(self, x: Tensor, noise: Tensor, members: Members = None) -> Tensor:
+        """The same of x (M, B, …) joined with noise (M, B or 1, N, …): rows (M, B · N, outputs).
+
+        The product with x is taken once for all draws.
+        """
+        known = x.shape[-1]
+        weight = chosen(self.weight, members)
+        by_noise = torch.bmm(noise.flatten(1, 2), weight[:, known:])
+        by_noise = by_noise.view(*noise.shape[:3], self.outputs)
+        by_x = torch.bmm(x, weight[:, :known])
+        if self.bias is not None:
+            by_x = by_x + chosen(self.bias, members)
+        return (by_x.unsqueeze(2) + by_noise).flatten(1, 2)
+
     def forward(self, x: Tensor, members: Members = None) -> Tensor:
         flat = x if x.ndim == 3 else x.flatten(1, -2)
         weight = chosen(self.weight, members)
@@ -55,6 +70,24 @@ class MemberLinear(MemberLayer):
         fill_uniform(self.weight[member], bound, generator)
         if self.bias is not None:
             fill_uniform(self.bias[member], bound, generator)
+
+
+class MemberLayerNorm(MemberLayer):
+    """Every row brought to mean 0 and variance 1, then scaled and shifted: (M, R, features)."""
+
+    def __init__(self, n_members: int, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n_members, 1, features))
+        self.bias = nn.Parameter(torch.zeros(n_members, 1, features))
+
+    def forward(self, x: Tensor, members: Members = None) -> Tensor:
+        normed = functional.layer_norm(x, x.shape[-1:])
+        return torch.addcmul(chosen(self.bias, members), normed, chosen(self.weight, members))
+
+    @torch.no_grad()
+    def reset_member(self, member: int, generator: torch.Generator) -> None:
+        self.weight[member].fill_(1.0)
+        self.bias[member].fill_(0.0)
 
 
 class ChannelLinear(MemberLayer):

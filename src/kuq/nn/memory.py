@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kuq.errors import ParameterError
 
-#: Weights, gradients, two moments and the best weights, four bytes each.
-_BYTES = 5 * 4
+#: Weights, gradients, two moments, averages and the best weights, four bytes each.
+_BYTES = 6 * 4
 
 
 def available() -> float | None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import final
 
 from torch import Tensor, nn
 
-from kuq._numbers import as_whole_number
+from kuq._numbers import as_whole_number, whole_number
 from kuq.errors import ParameterError
 from kuq.nn.backbones import ACTIVATIONS, Backbone, Body, check_activation
-from kuq.nn.layers import MemberLinear, Members
+from kuq.nn.layers import MemberLayerNorm, MemberLinear, Members
+
+_NORMS = ("auto", "layer", "none")
 
 
 @final
@@ -21,13 +23,19 @@ from kuq.nn.layers import MemberLinear, Members
 class MLP(Backbone):
     """Fully connected layers; inputs and outcomes of any shape are taken as one vector.
 
+    ``norm="layer"`` normalises every layer before its activation, "none" does not, and "auto" does
+    for the heads that train better so: samplers and mixtures. The noise of a sampler is joined
+    after ``noise_after`` layers (0: to the inputs), and at least one layer comes after it.
+
     >>> import kuq
     >>> kuq.nn.MLP(hidden_sizes=(256, 512, 1024), activation="relu")
-    MLP(hidden_sizes=(256, 512, 1024), activation='relu')
+    MLP(hidden_sizes=(256, 512, 1024), activation='relu', norm='auto', noise_after=1)
     """
 
     hidden_sizes: Sequence[int] = (50, 50)
     activation: str = "gelu"
+    norm: str = "auto"
+    noise_after: int = 1
 
     def __post_init__(self) -> None:
         check_activation(self.activation)
@@ -37,30 +45,63 @@ class MLP(Backbone):
                 f"hidden_sizes must be positive integers such as (50, 50), got {self.hidden_sizes}"
             )
         object.__setattr__(self, "hidden_sizes", sizes)
+        if self.norm not in _NORMS:
+            raise ParameterError(f"norm must be one of {list(_NORMS)}, got {self.norm!r}")
+        whole_number(self.noise_after, "noise_after", 0)
 
     def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
         return None
 
+    def suited(self, normalised: bool) -> MLP:
+        if self.norm != "auto":
+            return self
+        return replace(self, norm="layer" if normalised else "none")
+
     def build(
         self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
     ) -> Body:
-        return _MLPBody(self, n_members, math.prod(x_shape))
+        return _MLPBody(self, n_members, math.prod(x_shape), 0)
+
+    def build_sampler(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body:
+        noise = math.prod((noise_channels, *x_shape[1:]))
+        return _MLPBody(self, n_members, math.prod(x_shape), noise)
 
 
 class _MLPBody(Body):
     on_grid = False
     at_once = True
 
-    def __init__(self, backbone: MLP, n_members: int, inputs: int) -> None:
+    def __init__(self, mlp: MLP, n_members: int, inputs: int, noise: int) -> None:
         super().__init__()
-        sizes = (inputs, *backbone.hidden_sizes)
-        self.layers = nn.ModuleList(MemberLinear(n_members, a, b) for a, b in pairwise(sizes))
-        self.activation = backbone.activation
+        sizes = [inputs, *mlp.hidden_sizes]
+        # Noise that only the linear layer of the head follows could not change the law's shape.
+        self.noisy_layer = min(mlp.noise_after, len(mlp.hidden_sizes) - 1)
+        self.layers = nn.ModuleList(
+            MemberLinear(n_members, a + noise * (k == self.noisy_layer), b)
+            for k, (a, b) in enumerate(pairwise(sizes))
+        )
+        self.norms = nn.ModuleList(
+            MemberLayerNorm(n_members, size) for size in sizes[1:] if mlp.norm == "layer"
+        )
+        self.activation = mlp.activation
         self.features = sizes[-1]
 
-    def forward(self, x: Tensor, members: Members = None) -> Tensor:
+    def forward(self, x: Tensor, members: Members = None, noise: Tensor | None = None) -> Tensor:
+        rows = x.shape[1]
         x = x.flatten(2) if x.ndim > 3 else x
         activation = ACTIVATIONS[self.activation]
-        for layer in self.layers:
-            x = activation(layer(x, members))
-        return x
+        for k, layer in enumerate(self.layers):
+            if noise is not None and k == self.noisy_layer:
+                assert isinstance(layer, MemberLinear)
+                x = layer.with_noise(x, noise.flatten(3), members)
+            else:
+                x = layer(x, members)
+            x = activation(self.norms[k](x, members) if self.norms else x)
+        return x if noise is None else x.view(len(x), rows, noise.shape[2], self.features)

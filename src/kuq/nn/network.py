@@ -52,10 +52,16 @@ class Network(nn.Module):
         noise = head_options.get("noise_channels", 16) if head is SamplerHead else 0
         self.n_members, self.seed = n_members, seed
         self.x_shape, self.event_shape = tuple(x_shape), tuple(event_shape)
-        inputs = (self.x_shape[0] + noise, *self.x_shape[1:])
-        backbone.check(inputs, self.event_shape)
+        backbone = backbone.suited(head.normalised)
+        shapes = (self.x_shape, self.event_shape)
+        joined = (self.x_shape[0] + noise, *self.x_shape[1:])
+        backbone.check(joined, self.event_shape)
         try:
-            self.body = backbone.build(n_members, inputs, self.event_shape, seed)
+            body = backbone.build_sampler(n_members, *shapes, seed, noise) if noise else None
+            self.joins_noise = body is not None
+            if body is None:
+                body = backbone.build(n_members, joined, self.event_shape, seed)
+            self.body = body
             self.head = head(
                 self.body.features, self.event_shape, n_members, self.body.on_grid, **head_options
             )
@@ -90,6 +96,8 @@ class Network(nn.Module):
         """The parameters of the laws for inputs (M, B, …) of some or all members."""
         if noise is None:
             return self.head.outputs(self.body(x, members), members)
+        if self.joins_noise:
+            return self.head.outputs(self.body(x, members, noise), members)
         rows, draws = x.shape[1], noise.shape[2]
         joined = torch.cat(
             [

@@ -20,10 +20,11 @@ from kuq.kernels.base import Score
 from kuq.kernels.names import usual_score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
-from kuq.nn.descriptions import described, own_parts, restored
+from kuq.nn.descriptions import complete, described, own_parts, restored
 from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.heads import EvidentialHead
+from kuq.nn.mlp import MLP
 from kuq.nn.network import Network
 from kuq.nn.representations import backbone_of, check_representation, head_of
 from kuq.nn.row_weights import checked_weights, require_some
@@ -61,8 +62,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     a description such as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns
     one. ``loss``: any kuq score, None for what the representation is known for; it sees
     standardised targets, so that bandwidths count in their standard deviations. ``n_samples``:
-    draws of a prediction.
-    For everything about training see ``kuq.nn.Training``.
+    draws of a prediction. For everything about training see ``kuq.nn.Training``; ``norm`` and
+    ``noise_after`` are those of ``kuq.nn.MLP``. Levels of "evidential" are not identified
+    (``kuq.nn.EvidentialHead``).
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
     images: X (n, channels, H, W), y (n, H, W). NumPy in, NumPy (float64) out, in y's own units.
@@ -82,20 +84,23 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         backbone: Any = "mlp",
         hidden_sizes: Sequence[int] = (50, 50),
         activation: str = "gelu",
+        norm: str = "auto",
+        noise_after: int = 1,
         loss: Score | str | None = None,
-        natural: bool = True,
+        natural: bool = False,
         regulariser: float = 0.01,
         n_components: int = 10,
         rank: int = 10,
-        n_samples: int = 50,
+        n_samples: int = 100,
         n_train_samples: int | None = None,
         noise_channels: int | None = None,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        max_epochs: int = 500,
-        patience: int | None = 25,
-        plateau: int | None = 5,
-        annealing: bool = False,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int = 200,
+        patience: int | None = None,
+        plateau: int | None = None,
+        annealing: bool = True,
+        averaging: int | None = 5,
         bootstrap: bool = False,
         burn_in: int = 0,
         restore_best: bool = True,
@@ -114,6 +119,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.backbone = backbone
         self.hidden_sizes = hidden_sizes
         self.activation = activation
+        self.norm = norm
+        self.noise_after = noise_after
         self.loss = loss
         self.natural = natural
         self.regulariser = regulariser
@@ -128,6 +135,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.plateau = plateau
         self.annealing = annealing
+        self.averaging = averaging
         self.bootstrap = bootstrap
         self.burn_in = burn_in
         self.restore_best = restore_best
@@ -348,7 +356,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _restored(
         cls, arrays: dict[str, np.ndarray], header: Any, settings: dict[str, Any], path: str
     ) -> Regressor:
-        stored = {name: data for name, data in header["settings"].items() if name not in settings}
+        stored = complete(header["settings"])
+        stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
             part = own_parts(data)
@@ -410,7 +419,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_members: int | None = None,
         loaded: bool = False,
     ) -> Network:
-        backbone = backbone_of(self.backbone, self.hidden_sizes, self.activation)
+        mlp = MLP(self.hidden_sizes, self.activation, self.norm, self.noise_after)
+        backbone = backbone_of(self.backbone, mlp)
         if loaded and isinstance(backbone, (ConvNeXt, EfficientNetLite0)):
             backbone = replace(backbone, pretrained=False)
         settings = self.get_params(deep=False)
@@ -426,7 +436,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _training(self, axes: int) -> Training:
         draws = self.n_train_samples
         if draws is None:
-            draws = {2: 20, 3: 5}.get(axes, 3)
+            draws = {2: 10, 3: 5}.get(axes, 3)
         return Training(
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -434,6 +444,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             patience=self.patience,
             plateau=self.plateau,
             annealing=self.annealing,
+            averaging=self.averaging,
             bootstrap=self.bootstrap,
             burn_in=self.burn_in,
             restore_best=self.restore_best,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -25,12 +25,11 @@ REPRESENTATIONS: dict[str, tuple[type[Head], tuple[str, ...]]] = {
     "sampler": (SamplerHead, ("noise_channels",)),
 }
 
-_BACKBONES: dict[str, Callable[[Sequence[int], str], Backbone]] = {
-    "mlp": lambda sizes, activation: MLP(tuple(sizes), activation),
-    "fno": lambda sizes, activation: FNO(),
-    "convnext-tiny": lambda sizes, activation: ConvNeXt("tiny"),
-    "convnext-small": lambda sizes, activation: ConvNeXt("small"),
-    "efficientnet-lite0": lambda sizes, activation: EfficientNetLite0(),
+_BACKBONES: dict[str, Callable[[], Backbone]] = {
+    "fno": FNO,
+    "convnext-tiny": lambda: ConvNeXt("tiny"),
+    "convnext-small": lambda: ConvNeXt("small"),
+    "efficientnet-lite0": EfficientNetLite0,
 }
 
 
@@ -46,22 +45,27 @@ def head_of(representation: str, settings: dict[str, Any]) -> tuple[type[Head], 
     return head, {name: settings[name] for name in names if settings[name] is not None}
 
 
-def backbone_of(backbone: Any, hidden_sizes: Sequence[int], activation: str) -> Backbone:
-    """A backbone from its name, a description, a torch module or a function that makes one."""
-    if backbone != "mlp" and (tuple(hidden_sizes), activation) != (MLP.hidden_sizes, "gelu"):
+def backbone_of(backbone: Any, mlp: MLP) -> Backbone:
+    """A backbone from its name, a description, a torch module or a function that makes one.
+
+    ``mlp`` is what the name "mlp" means.
+    """
+    if isinstance(backbone, str) and backbone == "mlp":
+        return mlp
+    if mlp != MLP():
         raise ParameterError(
-            'hidden_sizes and activation belong to backbone="mlp"; give other backbones what they '
-            "need as a description such as kuq.nn.FNO(channels=32)"
+            'hidden_sizes, activation, norm and noise_after belong to backbone="mlp"; give other '
+            "backbones what they need as a description such as kuq.nn.FNO(channels=32)"
         )
     if isinstance(backbone, Backbone):
         return backbone
     if isinstance(backbone, str):
         if backbone not in _BACKBONES:
             raise ParameterError(
-                f"backbone must be one of {list(_BACKBONES)}, a description such as "
+                f"backbone must be one of {['mlp', *_BACKBONES]}, a description such as "
                 f"kuq.nn.FNO(modes=12), a torch module or a function, got {backbone!r}"
             )
-        return _BACKBONES[backbone](hidden_sizes, activation)
+        return _BACKBONES[backbone]()
     if isinstance(backbone, nn.Module) or callable(backbone):
         return OneByOne(backbone)
     raise ParameterError(f"backbone must be a name, a description or a module, got {backbone!r}")

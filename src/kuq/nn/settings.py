@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import final
@@ -16,27 +17,32 @@ from kuq.nn.backbones import check_positive
 class Training:
     """How networks are trained; the defaults are those of ``Regressor``.
 
+    ``learning_rate``: None is 0.01 for tables and 0.001 for functions and images. ``batch_size``:
+    None is the root of the number of rows, at least 16, for tables and 32 for functions and images.
     ``patience``: epochs without a better validation loss (training loss where there are no rows to
     validate on) after which a member stops; None: never. ``plateau``: epochs after which its
-    learning rate is halved; None: never. ``annealing``: whether learning rates also fall towards
-    zero at ``max_epochs``, as half a cosine. ``burn_in``: epochs in which only the mean is trained,
-    by squared error. ``restore_best``: keep each member's best weights, not the last.
-    ``n_samples``: draws of a sampler for each row. ``compile``: compile loss and gradient (True, or
-    the name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on
-    GPUs. ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call
-    goes on after an interruption.
+    learning rate is halved; None: never. ``annealing``: whether learning rates fall towards zero
+    at ``max_epochs``, as half a cosine. ``averaging``: over how many epochs weights are averaged,
+    with exponentially falling shares; the averages are validated and kept; None: no averages.
+    ``burn_in``: epochs in which only the mean is trained, by squared error. ``restore_best``: keep
+    each member's best weights, not the last. ``n_samples``: draws of a sampler for each row; five
+    times as many, at most 50, in validation. ``compile``: compile loss and gradient (True, or the
+    name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on GPUs.
+    ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call goes
+    on after an interruption.
     """
 
-    learning_rate: float = 1e-3
-    batch_size: int = 32
-    max_epochs: int = 500
-    patience: int | None = 25
-    plateau: int | None = 5
-    annealing: bool = False
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    max_epochs: int = 200
+    patience: int | None = None
+    plateau: int | None = None
+    annealing: bool = True
+    averaging: int | None = 5
     bootstrap: bool = False
     burn_in: int = 0
     restore_best: bool = True
-    n_samples: int = 20
+    n_samples: int = 10
     compile: bool | str = False
     mixed_precision: bool | None = None
     progress: bool = False
@@ -44,14 +50,10 @@ class Training:
     checkpoint_every: int = 50
 
     def __post_init__(self) -> None:
-        check_positive(
-            batch_size=self.batch_size,
-            max_epochs=self.max_epochs,
-            checkpoint_every=self.checkpoint_every,
-        )
-        if not 0 < self.learning_rate < float("inf"):
+        check_positive(max_epochs=self.max_epochs, checkpoint_every=self.checkpoint_every)
+        if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise ParameterError(f"learning_rate must be positive, got {self.learning_rate!r}")
-        for name in ("patience", "plateau"):
+        for name in ("batch_size", "patience", "plateau", "averaging"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
         whole_number(self.burn_in, "burn_in", 0)
@@ -59,3 +61,15 @@ class Training:
             raise ParameterError(
                 f"a sampler is trained by at least two draws of each row, got {self.n_samples}"
             )
+
+    def rate(self, x_shape: tuple[int, ...]) -> float:
+        """The learning rate for inputs of this shape."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return 1e-2 if len(x_shape) == 1 else 1e-3
+
+    def rows_in_a_batch(self, rows: int, x_shape: tuple[int, ...]) -> int:
+        """How many of so many rows of this shape make a batch."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return max(16, round(math.sqrt(rows))) if len(x_shape) == 1 else 32

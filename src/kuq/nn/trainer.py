@@ -15,6 +15,7 @@ from torch import Tensor
 from kuq.errors import ParameterError
 from kuq.kernels.base import Score
 from kuq.nn.adam import Adam
+from kuq.nn.averages import Averages
 from kuq.nn.checkpoints import Checkpoint
 from kuq.nn.compiled_step import CompiledStep
 from kuq.nn.generators import Purpose, member_generators, member_seed
@@ -47,18 +48,20 @@ class Trainer:
         self.network, self.rows, self.validation = network, rows, validation
         self.score, self.training = score, training
         self.device = next(network.parameters()).device
+        count, self.batch_size = rows_and_batch(rows, training, network)
+        self.rate = training.rate(network.x_shape)
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
-        self.stopping = Stopping(
-            network.n_members, training.learning_rate, training.patience, training.plateau
-        )
+        steps, epochs = math.ceil(count / self.batch_size), training.averaging
+        self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
+        self.stopping = Stopping(network.n_members, self.rate, training.patience, training.plateau)
         self.best = self.weights.values.clone()
         self.best_tracked = self.weights.tracked.clone()
         self.generators = member_generators(
             network.seed, network.n_members, Purpose.TRAINING, self.device
         )
         self.own_rows = self._bootstrap() if training.bootstrap else None
-        self.noise = network.prediction_noise(training.n_samples)
+        self.noise = _validation_noise(network, training.n_samples)
         self.train_losses: list[np.ndarray] = []
         self.validation_losses: list[np.ndarray] = []
         self.compiled = self._compiled() if training.compile else None
@@ -103,7 +106,8 @@ class Trainer:
     def _epoch(self) -> None:
         burning = self.epoch < self.training.burn_in
         trained = self._pass_over_rows(burning)
-        held_out = None if self.validation is None else self._validate(burning)
+        with self.averages.in_place():
+            held_out = None if self.validation is None else self._validate(burning)
         if not burning:
             better = self.stopping.update(trained if held_out is None else held_out, self.epoch)
             if better.any():
@@ -115,11 +119,11 @@ class Trainer:
     @torch.no_grad()
     def _keep(self, better: Tensor) -> None:
         if bool(better.all()):
-            self.best.copy_(self.weights.values)
-            self.best_tracked.copy_(self.weights.tracked)
+            self.best.copy_(self.averages.values)
+            self.best_tracked.copy_(self.averages.tracked)
             return
-        self.best[better] = self.weights.values[better]
-        self.best_tracked[better] = self.weights.tracked[better]
+        self.best[better] = self.averages.values[better]
+        self.best_tracked[better] = self.averages.tracked[better]
 
     def _pass_over_rows(self, burning: bool) -> np.ndarray:
         """One step for each batch; the mean training loss of every member."""
@@ -129,10 +133,11 @@ class Trainer:
         weight: Tensor | float = 0.0
         for batch in self._batches():
             weight = weight + batch.total_weight()
-            if self.compiled is not None and len(batch) == self.training.batch_size:
+            if self.compiled is not None and len(batch) == self.batch_size:
                 assert isinstance(batch, _OwnRows)
                 noise = self._noise(self.generators, len(batch))
                 loss = self.compiled(batch.index, noise, rates, burning)
+                self.averages.follow(self.adam.steps)
                 total += loss * len(batch)
                 continue
             self.weights.gradients.zero_()
@@ -142,6 +147,7 @@ class Trainer:
                 self.weights.add_gradients(loss.sum(), alone)
                 _add(total, loss.detach() * len(batch), members)
             self.adam.step(self.weights.gradients, rates, active)
+            self.averages.follow(self.adam.steps)
         return self._carried(total / weight, self.train_losses)
 
     def _batches(self) -> Iterator[_OwnRows | SharedRows]:
@@ -153,8 +159,8 @@ class Trainer:
         order = torch.stack([self._order(count, g) for g in self.generators])
         if self.own_rows is not None:
             order = self.own_rows.gather(1, order)
-        for start in range(0, count, self.training.batch_size):
-            yield _OwnRows(self.rows, order[:, start : start + self.training.batch_size])
+        for start in range(0, count, self.batch_size):
+            yield _OwnRows(self.rows, order[:, start : start + self.batch_size])
 
     def _rates(self) -> np.ndarray:
         """The learning rate of every member in this epoch."""
@@ -232,8 +238,7 @@ class Trainer:
         return self._carried(total / weight, self.validation_losses)
 
     def _piece(self) -> int:
-        draws = 1 if self.noise is None else self.training.n_samples
-        return rows_at_once(self.network, draws)
+        return rows_at_once(self.network, 1 if self.noise is None else self.noise.shape[2])
 
     def _groups(self) -> list[Members]:
         """Which members are computed together: all, those left of many, or one by one."""
@@ -272,16 +277,18 @@ class Trainer:
 
     @torch.no_grad()
     def _finish(self, interrupted: bool) -> None:
-        """Go back to each member's best weights, or complain about members without any."""
+        """Go back to each member's best averages, or complain about members without any."""
         lost = ~np.isfinite(self.stopping.best_loss)
         if lost.any() and not interrupted and self.epoch > self.training.burn_in:
             raise ParameterError(
                 f"the loss of members {np.flatnonzero(lost).tolist()} was never finite; lower "
-                f"learning_rate (now {self.training.learning_rate:g}) or choose another loss"
+                f"learning_rate (now {self.rate:g}) or choose another loss"
             )
         last = self._last() if self.epoch else np.zeros_like(self.stopping.best_loss)
         wanted = ~lost & (self.training.restore_best | ~np.isfinite(last))
         chosen = torch.from_numpy(wanted).to(self.device)
+        self.weights.values.copy_(self.averages.values)
+        self.weights.tracked.copy_(self.averages.tracked)
         self.weights.values[chosen] = self.best[chosen]
         self.weights.tracked[chosen] = self.best_tracked[chosen]
 
@@ -313,6 +320,26 @@ class _OwnRows:
     def of(self, members: Members) -> Batch:
         index = self.index if members is None else self.index[members]
         return self.rows.batch(index, members)
+
+
+def _validation_noise(network: Network, in_training: int) -> Tensor | None:
+    """Noise (M, 1, N, …) of more draws than in training, each channel with mean 0 and variance 1.
+
+    All epochs and rows see the same draws, so that their luck would add up and decide which epoch
+    is best.
+    """
+    noise = network.prediction_noise(max(in_training, min(5 * in_training, 50)))
+    if noise is None:
+        return None
+    deviation, mean = torch.std_mean(noise, dim=2, keepdim=True, correction=0)
+    return (noise - mean) / deviation
+
+
+def rows_and_batch(rows: Rows | Stream, training: Training, network: Network) -> tuple[int, int]:
+    """How many rows there are, and how many of them a step takes, at most."""
+    if isinstance(rows, Stream):
+        return rows.summary.rows, rows.summary.largest_batch
+    return len(rows), training.rows_in_a_batch(len(rows), network.x_shape)
 
 
 def rows_at_once(network: Network, draws: int) -> int:

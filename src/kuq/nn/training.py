@@ -15,7 +15,7 @@ from kuq.nn.rows import Rows
 from kuq.nn.settings import Training
 from kuq.nn.streams import Stream, are_batches, as_triple, require_nothing_beside_batches
 from kuq.nn.threads import threads_for_steps
-from kuq.nn.trainer import Trainer
+from kuq.nn.trainer import Trainer, rows_and_batch
 
 
 def fit(
@@ -49,7 +49,7 @@ def fit(
     held_out = None if validation is None else _held_out(network, validation)
     score = network.head.default_score(rows.shared_y) if loss is None else as_score(loss)
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
-    step = rows.summary.largest_batch if isinstance(rows, Stream) else training.batch_size
+    _, step = rows_and_batch(rows, training, network)
     few = threads_for_steps(network, step, training.n_samples)
     with own_stream, checks(False), few:
         return Trainer(network, rows, held_out, score, training).run()

@@ -13,6 +13,7 @@ from kuq.datasets.base import Dataset, Split
 from kuq.errors import ParameterError
 from kuq.kernels.bandwidth import median_bandwidth
 from kuq_study.cell import Cell
+from kuq_study.model_settings import of_the_paper
 from kuq_study.procedure import Context
 
 
@@ -67,6 +68,7 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
         return cell.entries[cell.representation].load()(seed=seed, **options)
     from kuq.nn import FNO, MLP, ConvNeXt, Regressor  # here: they need an extra, and seconds
 
+    options = {name: _option(value) for name, value in of_the_paper().items()} | options
     if isinstance(options.get("backbone"), Mapping):
         settings = dict(options["backbone"])
         kinds: dict[str, Any] = {"mlp": MLP, "fno": FNO, "convnext": ConvNeXt}

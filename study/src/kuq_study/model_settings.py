@@ -14,16 +14,22 @@ from kuq_study.settings import from_table
 #: TOML has no word for None.
 Never: TypeAlias = Literal["never"]
 Activation: TypeAlias = Literal["gelu", "relu", "silu", "tanh"]
+Norm: TypeAlias = Literal["auto", "layer", "none"]
 Sizes: TypeAlias = Annotated[tuple[Count, ...], Within(least=1)]
 
 
 @final
 @dataclass(frozen=True)
 class ModelSettings:
-    """The keys are settings of ``kuq.nn.Regressor``; "never" stands for None."""
+    """The keys are settings of ``kuq.nn.Regressor``; "never" stands for None.
+
+    How networks are trained is the paper's where a file does not say it, whatever kuq's own
+    defaults are (``of_the_paper``).
+    """
 
     activation: Activation = "gelu"
     annealing: bool = False
+    averaging: Count | Never = "never"
     backbone: Literal["mlp", "fno", "convnext-tiny", "convnext-small"] | Mapping[str, Any] = "mlp"
     batch_size: Count = 32
     bootstrap: bool = False
@@ -39,7 +45,9 @@ class ModelSettings:
     n_samples: Several = 50
     n_train_samples: Several | Never = "never"
     natural: bool = True
+    noise_after: Natural = 1
     noise_channels: Count | Never = "never"
+    norm: Norm = "auto"
     patience: Count | Never = 25
     plateau: Count | Never = 5
     rank: Count = 10
@@ -56,6 +64,8 @@ class MLPSettings:
     kind: str
     hidden_sizes: Sizes = (50, 50)
     activation: Activation = "gelu"
+    norm: Norm = "auto"
+    noise_after: Natural = 1
 
 
 @final
@@ -90,6 +100,16 @@ BACKBONES: dict[str, type[Any]] = {
     "convnext": ConvNeXtSettings,
 }
 MODEL_KEYS = tuple(field.name for field in dataclasses.fields(ModelSettings))
+_OF_THE_PAPER = (
+    *("annealing", "averaging", "batch_size", "learning_rate", "max_epochs", "n_samples"),
+    *("natural", "patience", "plateau"),
+)
+
+
+def of_the_paper() -> dict[str, Any]:
+    """Settings of training in which the paper's recipe and kuq's defaults differ."""
+    defaults = {field.name: field.default for field in dataclasses.fields(ModelSettings)}
+    return {name: defaults[name] for name in _OF_THE_PAPER}
 
 
 def check_model(table: Mapping[str, Any], where: str) -> None:

@@ -28,8 +28,10 @@ class Head(nn.Module, ABC):
 
     #: Numbers for each coordinate of the outcome.
     width: int
-    #: Channels of noise that have to be joined to the inputs.
+    #: Channels of noise that the trunk has to join, or that come with the inputs.
     noise_channels = 0
+    #: Whether a trunk that leaves the choice to its head has its layers normalised.
+    normalised = False
     #: Whether kernel scores of its law are one step on the CPU, and elsewhere graphs of few steps.
     one_step = False
 

@@ -17,7 +17,7 @@ from kuq.nn.heads.base import Head, Parameters
 
 @final
 class SamplerHead(Head):
-    """Draws of the outcome: noise is joined to the inputs, and every noise gives one draw.
+    """Draws of the outcome: noise is joined on the way, and every noise gives one draw.
 
     Trained by the fair energy score of the draws, which for scalars is the fair CRPS: right on
     average for any number of draws. Features have the axes (M, B, N, features), or
@@ -29,6 +29,7 @@ class SamplerHead(Head):
     """
 
     width = 1
+    normalised = True
     one_step = True
 
     def __init__(

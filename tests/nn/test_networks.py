@@ -1,0 +1,173 @@
+"""Normalised layers, where noise is joined, and files that were written before both existed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import kuq  # noqa: E402
+
+FORMER = Path(__file__).parent / "former"
+HEADS = {
+    "normal": kuq.nn.NormalHead,
+    "evidential": kuq.nn.EvidentialHead,
+    "mixture": kuq.nn.MixtureHead,
+    "low-rank": kuq.nn.LowRankHead,
+    "sampler": kuq.nn.SamplerHead,
+}
+
+
+def shaken(network, seed):
+    """Weights of which none is zero or one."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return network
+
+
+def by_torch(network, member, x, noise=None):
+    """The same network in torch's own modules: Linear, LayerNorm, GELU, noise joined on the way."""
+    body, draws = network.body, x
+    for k, layer in enumerate(body.layers):
+        if noise is not None and k == body.noisy_layer:
+            rows = draws[:, None].expand(-1, noise.shape[1], -1)
+            draws = torch.cat([rows, noise.expand(len(x), -1, -1)], dim=-1)
+        linear = torch.nn.Linear(layer.inputs, layer.outputs)
+        linear.weight.data, linear.bias.data = layer.weight[member].T, layer.bias[member, 0]
+        draws = linear(draws)
+        if len(body.norms):
+            norm = torch.nn.LayerNorm(layer.outputs)
+            norm.weight.data = body.norms[k].weight[member, 0]
+            norm.bias.data = body.norms[k].bias[member, 0]
+            draws = norm(draws)
+        draws = torch.nn.functional.gelu(draws)
+    return draws @ network.head.layer.weight[member] + network.head.layer.bias[member]
+
+
+@pytest.mark.parametrize("norm", ["layer", "none"])
+@pytest.mark.parametrize("noise_after", [0, 1, 2, 7])
+def test_a_sampler_is_the_network_of_torch(norm, noise_after):
+    backbone = kuq.nn.MLP((6, 5, 7), norm=norm, noise_after=noise_after)
+    network = shaken(kuq.nn.Network(backbone, kuq.nn.SamplerHead, (3,), n_members=2), 0).double()
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    inputs = [layer.inputs for layer in network.body.layers]
+    place = min(noise_after, 2)  # a layer with an activation has to follow
+    assert inputs == [width + 16 * (k == place) for k, width in enumerate((3, 6, 5))]
+    for noise in (
+        torch.randn(2, 1, 8, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(2)),
+        torch.randn(2, 4, 8, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3)),
+    ):
+        (values,) = network.outputs(x.expand(2, 4, 3), noise)
+        for member in range(2):
+            expected = by_torch(network, member, x, noise[member])[..., 0]
+            torch.testing.assert_close(values[member], expected, rtol=1e-10, atol=1e-10)
+        (alone,) = network.outputs(x.expand(1, 4, 3), noise[1:], torch.tensor([1]))
+        torch.testing.assert_close(alone[0], values[1], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_only_samplers_and_mixtures_are_normalised_by_themselves(name):
+    normalised = name in ("sampler", "mixture")
+    for given, expected in (("auto", normalised), ("layer", True), ("none", False)):
+        model = kuq.nn.Regressor(name, n_members=2, norm=given)
+        for network in (
+            model._network((3,), ()),
+            kuq.nn.Network(kuq.nn.MLP(norm=given), HEADS[name], (3,), n_members=2),
+        ):
+            assert len(network.body.norms) == 2 * expected
+            if name != "sampler":
+                x = torch.ones(2, 4, 3)
+                features = shaken(network, 0).body(x)
+                assert features.shape == (2, 4, 50)
+    sizes = [layer.inputs for layer in kuq.nn.Regressor(name)._network((3,), ()).body.layers]
+    assert sizes == [3, 50 + 16 * (name == "sampler")]
+
+
+def test_a_normalised_trunk_is_that_of_torch():
+    backbone = kuq.nn.MLP((6, 5), norm="layer")
+    network = shaken(kuq.nn.Network(backbone, kuq.nn.NormalHead, (3,), n_members=2), 0).double()
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    raw = network.head.layer(network.body(x.expand(2, 4, 3)))
+    for member in range(2):
+        torch.testing.assert_close(raw[member], by_torch(network, member, x), rtol=1e-10, atol=0)
+
+
+def test_members_start_alike_in_ensembles_of_any_size():
+    few, many = (
+        kuq.nn.Network(kuq.nn.MLP((6, 5)), kuq.nn.SamplerHead, (3,), n_members=n) for n in (2, 4)
+    )
+    for a, b in zip(few.parameters(), many.parameters(), strict=True):
+        torch.testing.assert_close(a, b[:2], rtol=0, atol=0)
+
+
+def test_functions_through_a_table_network_keep_their_noise():
+    """Noise of a grid is flattened as the inputs are."""
+    model = kuq.nn.Regressor("sampler", n_members=2, n_samples=3, max_epochs=1, hidden_sizes=(4, 4))
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 2, 5)), rng.normal(size=(12, 5))
+    assert model.fit(x, y).predict_distribution(x).members.values.shape == (2, 12, 3, 5)
+    assert model.network_.body.layers[1].inputs == 4 + 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"norm": "batch"}, "norm must be one of"),
+        ({"noise_after": -1}, "noise_after"),
+        ({"backbone": kuq.nn.FNO(modes=4), "norm": "layer"}, "norm and noise_after belong to"),
+    ],
+)
+def test_settings_that_cannot_be(settings, message):
+    with pytest.raises(kuq.ParameterError, match=message):
+        kuq.nn.Regressor("sampler", **settings)._network((2, 8), (8,))
+
+
+@pytest.mark.parametrize("name", ["sampler", "mixture"])
+@pytest.mark.parametrize("compiled", [False, "aot_eager"])
+def test_training_goes_on_where_it_was_interrupted(name, compiled, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2))
+    y = x[:, 0] + 0.1 * rng.normal(size=40)
+    settings = {"n_members": 2, "hidden_sizes": (5, 4), "n_train_samples": 4, "batch_size": 18}
+    settings |= {"compile": compiled, "annealing": False}
+    whole = kuq.nn.Regressor(name, max_epochs=6, **settings).fit(x, y)
+    path = tmp_path / "checkpoint"
+    kuq.nn.Regressor(name, max_epochs=3, checkpoint=path, **settings).fit(x, y)
+    again = kuq.nn.Regressor(name, max_epochs=6, checkpoint=path, **settings).fit(x, y)
+    np.testing.assert_array_equal(again.predict(x), whole.predict(x))
+    again.save(tmp_path / "model")
+    loaded = kuq.nn.Regressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(x), whole.predict(x))
+
+
+@pytest.mark.parametrize("name", ["sampler", "mixture", "normal"])
+def test_files_of_the_former_version_give_their_predictions(name, tmp_path):
+    """Noise at the inputs and no norms, for "mlp" and (mixture) for a description."""
+    expected = json.loads((FORMER / "predictions.json").read_text())
+    model = kuq.nn.Regressor.load(FORMER / f"{name}.kuq")
+    found = model.predict(np.array(expected["x"]), return_std=True)
+    # The product with the noise is a sum of its own now: float32 rounding, times ten.
+    np.testing.assert_allclose(np.array(found), expected[name], rtol=1e-4, atol=1e-5)
+    assert len(model.network_.body.norms) == 0
+    assert model.network_.body.layers[0].inputs == 2 + 16 * (name == "sampler")
+    model.save(tmp_path / "again")
+    again = kuq.nn.Regressor.load(tmp_path / "again")
+    np.testing.assert_array_equal(again.predict(np.array(expected["x"])), found[0])
+
+
+def test_a_checkpoint_of_the_former_version_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2))
+    y = x[:, 0] - 2 * x[:, 1] + 0.1 * rng.normal(size=40)
+    path = tmp_path / "checkpoint"
+    shutil.copy(FORMER / "sampler.checkpoint", path)
+    settings = {"n_members": 2, "max_epochs": 2, "hidden_sizes": (5, 4), "checkpoint": path}
+    with pytest.raises(kuq.ParameterError, match="written by another version of kuq"):
+        kuq.nn.Regressor("sampler", **settings).fit(x, y)
+    path.unlink()
+    kuq.nn.Regressor("sampler", **settings).fit(x, y)
