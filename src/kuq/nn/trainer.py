@@ -48,11 +48,10 @@ class Trainer:
         self.network, self.rows, self.validation = network, rows, validation
         self.score, self.training = score, training
         self.device = next(network.parameters()).device
+        count, self.batch_size = rows_and_batch(rows, training, network)
         self.rate = training.rate(network.x_shape)
-        self.batch_size = rows_of_a_step(rows, training, network.x_shape)
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
-        count = rows.summary.rows if isinstance(rows, Stream) else len(rows)
         steps, epochs = math.ceil(count / self.batch_size), training.averaging
         self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
         self.stopping = Stopping(network.n_members, self.rate, training.patience, training.plateau)
@@ -336,11 +335,11 @@ def _validation_noise(network: Network, in_training: int) -> Tensor | None:
     return (noise - mean) / deviation
 
 
-def rows_of_a_step(rows: Rows | Stream, training: Training, x_shape: tuple[int, ...]) -> int:
-    """The rows of one batch; of batches that come as they are, the largest."""
+def rows_and_batch(rows: Rows | Stream, training: Training, network: Network) -> tuple[int, int]:
+    """How many rows there are, and how many of them a step takes, at most."""
     if isinstance(rows, Stream):
-        return rows.summary.largest_batch
-    return training.rows_in_a_batch(len(rows), x_shape)
+        return rows.summary.rows, rows.summary.largest_batch
+    return len(rows), training.rows_in_a_batch(len(rows), network.x_shape)
 
 
 def rows_at_once(network: Network, draws: int) -> int:

@@ -15,7 +15,7 @@ from kuq.nn.rows import Rows
 from kuq.nn.settings import Training
 from kuq.nn.streams import Stream, are_batches, as_triple, require_nothing_beside_batches
 from kuq.nn.threads import threads_for_steps
-from kuq.nn.trainer import Trainer, rows_of_a_step
+from kuq.nn.trainer import Trainer, rows_and_batch
 
 
 def fit(
@@ -49,8 +49,8 @@ def fit(
     held_out = None if validation is None else _held_out(network, validation)
     score = network.head.default_score(rows.shared_y) if loss is None else as_score(loss)
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
-    batch = rows_of_a_step(rows, training, network.x_shape)
-    few = threads_for_steps(network, batch, training.n_samples)
+    _, step = rows_and_batch(rows, training, network)
+    few = threads_for_steps(network, step, training.n_samples)
     with own_stream, checks(False), few:
         return Trainer(network, rows, held_out, score, training).run()
 
