@@ -18,6 +18,8 @@ _FEWEST_UNITS = 20
 _USUAL_UNITS = 100
 #: Numbers of projections at once, and of the draws that they are made from.
 _AT_ONCE, _OF_DRAWS = 2**19, 2**15
+#: Directions for which draws are read once, where memory allows it.
+_TOGETHER = 4
 #: Numbers beside a projection that its sums need: sorted draws and weights, places, buckets.
 _BESIDE = 6
 
@@ -84,7 +86,9 @@ def over_pieces(
     total = sum(int(law.atoms.lead[0]) * law.count for law in stack.groups)
     n, count = stack.batch_count, vectors.shape[1]
     each = 8 * total * (1 + _BESIDE)
-    room = max(1, int(min(_AT_ONCE * 8 * (1 + _BESIDE), memory / workers()) // each))
+    # Several at once even of very many draws, so that these are read less often.
+    wanted = max(_AT_ONCE * 8 * (1 + _BESIDE), _TOGETHER * each)
+    room = max(1, int(min(wanted, memory / workers()) // each))
     some = min(count, room)
     entries = max(1, min(n, room // some))
     threads = max(1, int(min(workers(), memory // (each * some * entries))))
