@@ -425,3 +425,12 @@ def test_as_a_table():
     frame = found.to_frame(index=["a", "b"])
     np.testing.assert_array_equal(frame.epistemic, found.epistemic)
     assert frame.attrs["over"] == "both"
+
+
+def test_groups_of_members_are_not_independent():
+    rng = np.random.default_rng(27)
+    groups = kuq.Ensemble([kuq.Ensemble(kuq.Samples(rng.normal(size=(3, 2, 6)))) for _ in "ab"])
+    for over in ("both", "draws"):
+        with pytest.raises(kuq.ParameterError, match=r"2 levels.*flattened\(\)"):
+            kuq.standard_error(groups, "crps", over=over)
+    assert kuq.standard_error(groups.flattened(), "crps").members == 6

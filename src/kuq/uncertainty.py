@@ -584,6 +584,11 @@ def _standard_error(
     estimator = _estimator(estimator, score)
     score = _known(score)
     _check_sampled(prediction, "standard_error")
+    if prediction.depth > 1:
+        raise ParameterError(
+            f"{prediction!r} has {prediction.depth} levels, and members of one group are not "
+            "independent of each other; pass ensemble.flattened() if yours are"
+        )
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays).counting()
     found = standard_errors.standard_errors(prediction, score, options, estimator, over)
