@@ -67,6 +67,7 @@ class Steps(NamedTuple):
 TRAINING: dict[tuple[str, str], Steps] = {
     ("train-mlp", "one by one"): Steps(6, 15),
     ("train-fno", "one by one"): Steps(1),
+    ("train-flow", "one by one"): Steps(2),
     ("loss-mixture", "plain torch, float32"): Steps(1),
     ("loss-energy", "plain torch, float32"): Steps(1),
 }

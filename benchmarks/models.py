@@ -26,7 +26,7 @@ from benchmarks.published import ENSEMBLE, PUBLISHED
 STORE = Path(__file__).parent / "models.json"
 PAGE = ROOT / "docs" / "models.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-REPRESENTATIONS = ("normal", "mixture", "sampler", "evidential")
+REPRESENTATIONS = ("normal", "mixture", "sampler", "flow", "evidential")
 MEMBERS, DRAWS = 5, 200
 #: The rows as the collection of Gal and Ghahramani has them: the numbers in that order, in SHA-256.
 ORDER = {

@@ -153,6 +153,59 @@ def fno_calls(quick: bool) -> Calls:
     }
 
 
+class PlainFlow(nn.Module):
+    """A normal law, and the velocity of residuals on straight paths, as one writes them."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.law = nn.Sequential(
+            nn.Linear(inputs, 50), nn.GELU(), nn.Linear(50, 50), nn.GELU(), nn.Linear(50, 2)
+        )
+        self.first = nn.Sequential(nn.Linear(inputs, 50), nn.LayerNorm(50), nn.GELU())
+        self.second = nn.Sequential(nn.Linear(57, 50), nn.LayerNorm(50), nn.GELU())
+        self.last = nn.Linear(50, 1)
+
+    def forward(self, x: Tensor, y: Tensor, pairs: int) -> Tensor:
+        loc, log_variance = self.law(x).unbind(1)
+        scale = torch.exp(log_variance / 2)
+        z = (y - loc) / scale
+        bell = math.sqrt(2 / math.pi) * torch.exp(-z * z / 2)
+        crps = scale * (z * torch.erf(z / math.sqrt(2)) + bell - 1 / math.sqrt(math.pi))
+        residual = z.detach()[:, None, None].expand(-1, pairs, 1)
+        start = torch.randn(residual.shape)
+        angle = math.pi / 2 * torch.rand(residual.shape)
+        place = torch.cos(angle) * start + torch.sin(angle) * residual
+        target = torch.cos(angle) * residual - torch.sin(angle) * start
+        turns = angle * torch.tensor([1.0, 2.0, 4.0])
+        known = self.first(x)[:, None].expand(-1, pairs, -1)
+        joined = torch.cat([known, place, torch.sin(turns), torch.cos(turns)], dim=-1)
+        error = (self.last(self.second(joined)) - target).square()[..., 0].mean(1)
+        return (crps + scale.detach() * error).mean()
+
+
+def flow_calls(quick: bool) -> Calls:
+    torch.manual_seed(0)
+    rows, pairs, batch = 320, 8, 32
+    x = torch.randn(rows, 8)
+    y = torch.sin(x[:, 0]) + 0.1 * torch.randn(rows)
+    network = kuq.nn.Network(kuq.nn.MLP(), kuq.nn.FlowHead, (8,), n_members=10)
+    training = kuq.nn.Training(batch_size=batch, patience=None, n_samples=pairs)
+    trainer = Trainer(network, Rows.checked(network, x, y), None, kuq.CRPS(), training)
+    members = [PlainFlow(8) for _ in range(10)]
+    optimisers = [torch.optim.Adam(member.parameters(), 1e-3) for member in members]
+
+    def epoch() -> None:
+        for member, optimiser in zip(members, optimisers, strict=True):
+            order = torch.randperm(rows)
+            for start in range(0, rows, batch):
+                index = order[start : start + batch]
+                optimiser.zero_grad()
+                member(x[index], y[index], pairs).backward()
+                optimiser.step()
+
+    return {"eager": lambda: trainer._pass_over_rows(False), "one by one": epoch}
+
+
 # --- losses of heads -----------------------------------------------------------------------------
 
 
@@ -225,6 +278,9 @@ CASES = (
     ),
     TrainingCase(
         "train-fno", "an epoch of M=5 Fourier neural operators, 256 points, batch 16", 64, fno_calls
+    ),
+    TrainingCase(
+        "train-flow", "an epoch of M=10 flows (2 × 50, 8 angles a row), batch 32", 320, flow_calls
     ),
     TrainingCase(
         "loss-mixture",

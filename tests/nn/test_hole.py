@@ -42,10 +42,10 @@ def found():
         rank = spearmanr(here.aleatoric, noise(seen))[0]
         return float(error), auroc(there.epistemic, here.epistemic), float(rank)
 
-    return {name: measured(name) for name in ("normal", "mixture", "sampler")}
+    return {name: measured(name) for name in ("normal", "mixture", "sampler", "flow")}
 
 
-@pytest.mark.parametrize("representation", ["normal", "mixture", "sampler"])
+@pytest.mark.parametrize("representation", ["normal", "mixture", "sampler", "flow"])
 def test_defaults_find_curve_noise_and_hole(found, representation):
     error, detected, rank = found[representation]
     assert error < 1.3 * found["normal"][0]

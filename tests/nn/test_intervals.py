@@ -8,7 +8,7 @@ import kuq
 pytest.importorskip("torch")
 
 
-SCALAR = ["normal", "evidential", "mixture", "sampler"]
+SCALAR = ["normal", "evidential", "mixture", "sampler", "flow"]
 
 
 @pytest.mark.parametrize(

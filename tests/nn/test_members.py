@@ -31,6 +31,7 @@ CASES = {
     "mixture": ("mixture", {}, sine),
     "low-rank": ("low-rank", {"rank": 2}, sine),
     "sampler": ("sampler", {}, sine),
+    "flow": ("flow", {}, sine),
     "own module": ("normal", {"backbone": Trunk}, sine),
     "fno": ("sampler", {"backbone": kuq.nn.FNO(6, 4, 8, 8, 2)}, functions),
 }
@@ -55,7 +56,7 @@ def test_a_member_does_not_depend_on_how_many_there_are(name):
         assert np.abs(a[0] - a[1]).max() > 1e-3  # and members differ
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "sampler", "own module"])
+@pytest.mark.parametrize("name", ["bootstrap", "sampler", "flow", "own module"])
 def test_the_seed_decides_everything(name):
     x, _ = CASES[name][2]()
     torch.manual_seed(1)
@@ -69,7 +70,7 @@ def test_the_seed_decides_everything(name):
         assert np.abs(a - c).max() > 1e-3
 
 
-@pytest.mark.parametrize("representation", ["sampler", "evidential"])
+@pytest.mark.parametrize("representation", ["sampler", "flow", "evidential"])
 def test_a_prediction_depends_on_its_own_input_alone(representation):
     x, y = sine()
     model = kuq.nn.Regressor(representation, n_members=2, **SHORT).fit(x, y)

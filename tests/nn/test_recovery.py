@@ -110,7 +110,7 @@ def test_evidential_aleatoric_part_follows_the_noise():
 
 
 @pytest.mark.parametrize(
-    "representation", ["normal", "evidential", "mixture", "low-rank", "sampler"]
+    "representation", ["normal", "evidential", "mixture", "low-rank", "sampler", "flow"]
 )
 def test_epistemic_part_is_larger_in_a_gap(representation):
     """Inputs between those of training are told from them, under three scores."""

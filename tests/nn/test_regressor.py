@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import kuq
 
-REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler")
+REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler", "flow")
 TINY = {
     "max_epochs": 2,
     "n_members": 2,

@@ -12,7 +12,15 @@ from kuq.nn.backbones import Backbone, Body
 from kuq.nn.convnext import ConvNeXt
 from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
-from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
+from kuq.nn.heads import (
+    EvidentialHead,
+    FlowHead,
+    Head,
+    LowRankHead,
+    MixtureHead,
+    NormalHead,
+    SamplerHead,
+)
 from kuq.nn.history import History
 from kuq.nn.learned_kernel import FeatureMap, LearnedKernel, learn_kernel
 from kuq.nn.mlp import MLP
@@ -32,6 +40,7 @@ __all__ = [
     "EfficientNetLite0",
     "EvidentialHead",
     "FeatureMap",
+    "FlowHead",
     "Head",
     "History",
     "LearnedKernel",

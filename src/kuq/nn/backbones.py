@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,9 @@ class Body(nn.Module, ABC):
 
 class Backbone(ABC):
     """A description from which the trunk of a network is built."""
+
+    #: Whether trunks for inputs of any number of channels can be built.
+    fits_inputs: ClassVar[bool] = True
 
     @abstractmethod
     def build(

@@ -11,13 +11,22 @@ from torch import Tensor, nn
 from kuq._numbers import whole_number
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
+from kuq.kernels.base import Score
+from kuq.kernels.marginal import CRPS
+from kuq.nn import flows
 from kuq.nn.backbones import Backbone
 from kuq.nn.generators import Purpose, member_generators
 from kuq.nn.heads.base import Head, Parameters
-from kuq.nn.heads.sampler import SamplerHead
+from kuq.nn.heads.flow import FlowHead
+from kuq.nn.heads.normal import NormalHead
 from kuq.nn.layers import MemberLayer, Members
 from kuq.nn.memory import require_room
 from kuq.nn.one_by_one import OneByOne
+
+#: The score by which the normal law is trained that a flow starts from.
+_OF_START = CRPS()
+#: Steps of a flow on held-out rows, whose draws are only compared with those of other epochs.
+_STEPS_TO_JUDGE = 4
 
 
 @final
@@ -49,11 +58,13 @@ class Network(nn.Module):
         backbone = backbone if isinstance(backbone, Backbone) else OneByOne(backbone)
         if not (isinstance(head, type) and issubclass(head, Head)):
             raise ParameterError(f"head must be a class such as kuq.nn.NormalHead, got {head!r}")
-        noise = head_options.get("noise_channels", 16) if head is SamplerHead else 0
         self.n_members, self.seed = n_members, seed
         self.x_shape, self.event_shape = tuple(x_shape), tuple(event_shape)
+        first = backbone
         backbone = backbone.suited(head.normalised)
         shapes = (self.x_shape, self.event_shape)
+        noise = head.joined_channels(*shapes, **head_options)
+        self.noise_channels = noise
         joined = (self.x_shape[0] + noise, *self.x_shape[1:])
         backbone.check(joined, self.event_shape)
         try:
@@ -65,6 +76,13 @@ class Network(nn.Module):
             self.head = head(
                 self.body.features, self.event_shape, n_members, self.body.on_grid, **head_options
             )
+            # The normal law that a flow starts from.
+            self.start: Network | None = None
+            if head.starts_normal:
+                own = self.x_shape if first.fits_inputs else joined
+                self.start = Network(
+                    first, NormalHead, own, self.event_shape, n_members, seed, natural=False
+                )
         except (MemoryError, RuntimeError) as error:
             if "memory" not in str(error).lower():
                 raise
@@ -96,6 +114,52 @@ class Network(nn.Module):
         """The parameters of the laws for inputs (M, B, …) of some or all members."""
         if noise is None:
             return self.head.outputs(self.body(x, members), members)
+        if self.start is not None:
+            assert isinstance(self.head, FlowHead)
+            return self._draws(x, noise, members, self.head.n_steps)
+        return self._with_noise(x, noise, members)
+
+    def losses(
+        self,
+        x: Tensor,
+        y: Tensor,
+        noise: Tensor | None,
+        score: Score | None,
+        members: Members = None,
+        mean_only: bool = False,
+    ) -> Tensor:
+        """The loss of every row (M, B); with ``mean_only`` the squared error of the mean."""
+        if self.start is not None and noise is not None:
+            return self._flow_losses(x, y, noise, members, mean_only)
+        parameters = self.outputs(x, noise, members)
+        if mean_only:
+            return _squared(self.head.mean(parameters) - y)
+        return self.head.loss(parameters, y, score)
+
+    def held_out_losses(
+        self,
+        x: Tensor,
+        y: Tensor,
+        noise: Tensor | None,
+        score: Score | None,
+        members: Members = None,
+        mean_only: bool = False,
+    ) -> Tensor:
+        """The same for rows by which training is judged: a flow by the score of its draws.
+
+        Its squared error in training says little about them: most of it cannot be learned.
+        """
+        if self.start is None or noise is None or mean_only:
+            return self.losses(x, y, noise, score, members, mean_only)
+        return self.head.loss(self._draws(x, noise, members, _STEPS_TO_JUDGE), y, score)
+
+    def compiles(self, x: Tensor, y: Tensor, noise: Tensor | None, score: Score | None) -> bool:
+        """Whether the graph of the loss is short enough to be compiled."""
+        if self.start is not None:
+            return self.start.compiles(self._for_start(x), y, None, _OF_START)
+        return self.head.compiles(self.outputs(x, noise), y, score)
+
+    def _with_noise(self, x: Tensor, noise: Tensor, members: Members) -> Parameters:
         if self.joins_noise:
             return self.head.outputs(self.body(x, members, noise), members)
         rows, draws = x.shape[1], noise.shape[2]
@@ -109,21 +173,71 @@ class Network(nn.Module):
         features = self.body(joined.flatten(1, 2), members)
         return self.head.outputs(features.view(-1, rows, draws, *features.shape[2:]), members)
 
-    def noise(
-        self, generators: list[torch.Generator], rows: int, draws: int, device: torch.device
-    ) -> Tensor | None:
-        """Standard normal noise for a sampler, (M, rows, draws, channels, grid…)."""
-        if not self.head.noise_channels:
+    def _for_start(self, x: Tensor) -> Tensor:
+        """Inputs of the network for the normal law; its trunk may want the joined channels too."""
+        assert self.start is not None
+        missing = self.start.x_shape[0] - self.x_shape[0]
+        if not missing:
+            return x
+        return torch.cat([x, x.new_zeros(*x.shape[:2], missing, *x.shape[3:])], dim=2)
+
+    def _velocity(self, x: Tensor, place: Tensor, angle: Tensor, members: Members) -> Tensor:
+        assert isinstance(self.head, FlowHead)
+        joined = self.head.joined(place, angle, self.x_shape[1:])
+        (velocity,) = self._with_noise(x, joined, members)
+        return velocity
+
+    def _flow_losses(
+        self,
+        x: Tensor,
+        y: Tensor,
+        noise: Tensor,
+        members: Members,
+        mean_only: bool,
+    ) -> Tensor:
+        """The CRPS of the normal law plus the loss of the flow, in units of the outcome.
+
+        Residuals are data to the flow: no gradient goes through them to the normal law.
+        """
+        assert self.start is not None
+        assert isinstance(self.head, FlowHead)
+        loc, scale = self.start.outputs(self._for_start(x), None, members)
+        if mean_only:
+            return _squared(loc - y)
+        first = self.start.head.loss((loc, scale), y, _OF_START)
+        deviation = scale.detach().unsqueeze(2)
+        residual = (y - loc.detach()).unsqueeze(2) / deviation
+        starts, angles = self.head.starts_and_angles(noise)
+        place, target = flows.on_path(starts, residual, _over(angles, residual))
+        error = self._velocity(x, place, angles, members) - target
+        return first + (deviation * error.square()).flatten(2).mean(2)
+
+    def _draws(self, x: Tensor, noise: Tensor, members: Members, steps: int) -> Parameters:
+        assert self.start is not None
+        assert isinstance(self.head, FlowHead)
+        loc, scale = self.start.outputs(self._for_start(x), None, members)
+        starts, angles = self.head.starts_and_angles(noise)
+
+        def velocity(place: Tensor, angle: float) -> Tensor:
+            return self._velocity(x, place, torch.full_like(angles, angle), members)
+
+        starts = starts.expand(-1, x.shape[1], *starts.shape[2:])
+        residual = flows.follow(velocity, starts, steps)
+        return (loc.unsqueeze(2) + scale.unsqueeze(2) * residual,)
+
+    def noise(self, generators: list[torch.Generator], rows: int, draws: int) -> Tensor | None:
+        """The random numbers behind draws, (M, rows, draws, …); None for laws that need none."""
+        if not self.noise_channels:
             return None
-        shape = (rows, draws, self.head.noise_channels, *self.x_shape[1:])
-        return torch.stack([torch.randn(shape, generator=g, device=device) for g in generators])
+        grid = self.x_shape[1:]
+        return torch.stack([self.head.noise(g, rows, draws, grid) for g in generators])
 
     def prediction_noise(self, n_samples: int) -> Tensor | None:
         """Fixed noise, the same for all inputs: a prediction depends on its own input alone."""
         device = next(self.parameters()).device
         cpu = torch.device("cpu")
         generators = member_generators(self.seed, self.n_members, Purpose.PREDICTION, cpu)
-        noise = self.noise(generators, 1, n_samples, cpu)
+        noise = self.noise(generators, 1, n_samples)
         return None if noise is None else noise.to(device)
 
     def weight_count(self) -> int:
@@ -136,3 +250,13 @@ class Network(nn.Module):
     def output_size(self) -> int:
         """Numbers that leave the head for one input of one member."""
         return math.prod(self.event_shape) * self.head.width
+
+
+def _squared(gap: Tensor) -> Tensor:
+    """The mean square of every row, (M, B, event…) to (M, B)."""
+    return gap.square().flatten(2).mean(2) if gap.ndim > 2 else gap.square()
+
+
+def _over(angles: Tensor, places: Tensor) -> Tensor:
+    """Angles (M, B, N) with the axes of an outcome."""
+    return angles.view(*angles.shape, *(1 for _ in places.shape[3:]))

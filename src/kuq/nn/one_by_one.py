@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ class OneByOne(Backbone):
     """
 
     make: Callable[[], nn.Module] | nn.Module
+    fits_inputs: ClassVar[bool] = False
 
     def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
         return None

@@ -56,15 +56,15 @@ _OF_ONE_RUN: dict[str, Any] = {"device": None, "checkpoint": None}
 class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of networks that predicts the whole distribution of the target.
 
-    ``representation``: "normal", "evidential", "mixture", "low-rank" or "sampler".
+    ``representation``: "normal", "evidential", "mixture", "low-rank", "sampler" or "flow".
     ``n_members``: None is 10, and 1 for "evidential", whose single network has a second-order law
     of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", "efficientnet-lite0",
     a description such as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns
     one. ``loss``: any kuq score, None for what the representation is known for; it sees
     standardised targets, so that bandwidths count in their standard deviations. ``n_samples``:
-    draws of a prediction. For everything about training see ``kuq.nn.Training``; ``norm`` and
-    ``noise_after`` are those of ``kuq.nn.MLP``. Levels of "evidential" are not identified
-    (``kuq.nn.EvidentialHead``).
+    draws of a prediction, by ``n_steps`` steps each for a flow. For everything about training see
+    ``kuq.nn.Training``; ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
+    "evidential" are not identified (``kuq.nn.EvidentialHead``).
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
     images: X (n, channels, H, W), y (n, H, W). NumPy in, NumPy (float64) out, in y's own units.
@@ -94,6 +94,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_samples: int = 100,
         n_train_samples: int | None = None,
         noise_channels: int | None = None,
+        n_steps: int = 8,
         learning_rate: float | None = None,
         batch_size: int | None = None,
         max_epochs: int = 200,
@@ -129,6 +130,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples = n_samples
         self.n_train_samples = n_train_samples
         self.noise_channels = noise_channels
+        self.n_steps = n_steps
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
@@ -436,7 +438,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _training(self, axes: int) -> Training:
         draws = self.n_train_samples
         if draws is None:
-            draws = {2: 10, 3: 5}.get(axes, 3)
+            flow = self.representation == "flow"
+            draws = {2: 8}.get(axes, 2) if flow else {2: 10, 3: 5}.get(axes, 3)
         return Training(
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,

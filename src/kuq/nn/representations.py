@@ -1,4 +1,4 @@
-"""The five representations of uncertainty by name, and backbones by name."""
+"""The representations of uncertainty by name, and backbones by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from kuq.nn.backbones import Backbone
 from kuq.nn.convnext import ConvNeXt
 from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.fno import FNO
-from kuq.nn.heads import EvidentialHead, Head, LowRankHead, MixtureHead, NormalHead, SamplerHead
+from kuq.nn.heads import (
+    EvidentialHead,
+    FlowHead,
+    Head,
+    LowRankHead,
+    MixtureHead,
+    NormalHead,
+    SamplerHead,
+)
 from kuq.nn.mlp import MLP
 from kuq.nn.one_by_one import OneByOne
 
@@ -23,6 +31,7 @@ REPRESENTATIONS: dict[str, tuple[type[Head], tuple[str, ...]]] = {
     "mixture": (MixtureHead, ("n_components",)),
     "low-rank": (LowRankHead, ("rank",)),
     "sampler": (SamplerHead, ("noise_channels",)),
+    "flow": (FlowHead, ("n_steps",)),
 }
 
 _BACKBONES: dict[str, Callable[[], Backbone]] = {

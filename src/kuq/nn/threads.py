@@ -21,7 +21,7 @@ def threads_for_steps(network: Network, rows: int, draws: int) -> Iterator[None]
     On a busy machine its threads would spin, and a step takes ten times as long.
     """
     weights = sum(weight.numel() for weight in network.parameters())
-    draws = draws if network.head.noise_channels else 1
+    draws = draws if network.noise_channels else 1
     work = weights * rows * draws * math.prod(network.x_shape[1:])
     before = torch.get_num_threads()
     if work < _SMALLEST_FOR_THREADS:

@@ -182,7 +182,7 @@ class Trainer:
             return self._losses(rows, noise, members, burning)
 
     def _noise(self, generators: list[torch.Generator], rows: int) -> Tensor | None:
-        return self.network.noise(generators, rows, self.training.n_samples, self.device)
+        return self.network.noise(generators, rows, self.training.n_samples)
 
     def _compiled(self) -> CompiledStep:
         if isinstance(self.rows, Stream):
@@ -202,21 +202,14 @@ class Trainer:
 
     def _losses(self, rows: Batch, noise: Tensor | None, members: Members, burning: bool) -> Tensor:
         """The mean loss of every member over a batch, whose rows count by their weights."""
-        head = self.network.head
-        outputs = self.network.outputs(rows.x, noise, members)
-        if burning:
-            gap: Tensor = head.mean(outputs) - rows.y
-            losses = gap.square().reshape(*gap.shape[:2], -1).mean(2)
-        else:
-            losses = head.loss(outputs, rows.y, self.score)
-        return losses.mean(1) if rows.weight is None else (losses * rows.weight).mean(1)
+        losses = self.network.losses(rows.x, rows.y, noise, self.score, members, burning)
+        return _mean(losses, rows)
 
     @torch.no_grad()
     def _compiles(self) -> bool:
         rows = next(iter(self.rows.pieces(1))).of(self.network.n_members)
         noise = None if self.noise is None else self.noise[:, :, :2]
-        outputs = self.network.outputs(rows.x, noise)
-        return self.network.head.compiles(outputs, rows.y, self.score)
+        return self.network.compiles(rows.x, rows.y, noise, self.score)
 
     @torch.no_grad()
     def _validate(self, burning: bool) -> np.ndarray:
@@ -232,7 +225,9 @@ class Trainer:
                     noise = noise[members]
                 count = self.network.n_members if members is None else len(members)
                 with self._precision():
-                    loss = self._losses(rows.of(count), noise, members, burning)
+                    own = rows.of(count)
+                    given = (own.x, own.y, noise, self.score, members, burning)
+                    loss = _mean(self.network.held_out_losses(*given), own)
                 _add(total, loss * len(rows), members)
         self.network.train()
         return self._carried(total / weight, self.validation_losses)
@@ -328,7 +323,8 @@ def _validation_noise(network: Network, in_training: int) -> Tensor | None:
     All epochs and rows see the same draws, so that their luck would add up and decide which epoch
     is best.
     """
-    noise = network.prediction_noise(max(in_training, min(5 * in_training, 50)))
+    more = 5 if network.start is None else 2  # a draw of a flow takes several evaluations
+    noise = network.prediction_noise(max(in_training, min(more * in_training, 50)))
     if noise is None:
         return None
     deviation, mean = torch.std_mean(noise, dim=2, keepdim=True, correction=0)
@@ -348,6 +344,10 @@ def rows_at_once(network: Network, draws: int) -> int:
     grid = math.prod(network.x_shape[1:])
     members = network.n_members if network.at_once else 1
     return int(max(1, _PIECE // (members * draws * width * grid)))
+
+
+def _mean(losses: Tensor, rows: Batch) -> Tensor:
+    return losses.mean(1) if rows.weight is None else (losses * rows.weight).mean(1)
 
 
 def _add(total: Tensor, losses: Tensor, members: Members) -> None:

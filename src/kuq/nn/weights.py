@@ -108,6 +108,14 @@ class Slot(NamedTuple):
 
 def _slots(network: Network) -> tuple[list[Slot], list[Slot]]:
     """Parameters and tracked numbers of all members, in the order of the modules."""
+    parameters, buffers = _own_slots(network)
+    if network.start is not None:
+        more, tracked = _slots(network.start)
+        return parameters + more, buffers + tracked
+    return parameters, buffers
+
+
+def _own_slots(network: Network) -> tuple[list[Slot], list[Slot]]:
     body, own = network.body, [Slot([p], True) for p in network.head.parameters()]
     if not isinstance(body, OneByOneBody):
         return [Slot([p], True) for p in body.parameters()] + own, []

@@ -13,7 +13,7 @@ from kuq_study.settings import checked_values
 
 #: The representations of ``kuq.nn.Regressor``; listed here, since reading a file must not import
 #: torch.
-REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler")
+REPRESENTATIONS = ("normal", "evidential", "mixture", "low-rank", "sampler", "flow")
 
 
 def check_scores(scores: Iterable[str], entries: Mapping[str, Entry], where: str) -> None:

@@ -43,6 +43,7 @@ class ModelSettings:
     n_components: Count = 10
     n_members: Count | Never = "never"
     n_samples: Several = 50
+    n_steps: Count = 8
     n_train_samples: Several | Never = "never"
     natural: bool = True
     noise_after: Natural = 1

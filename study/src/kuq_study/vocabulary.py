@@ -54,6 +54,7 @@ REPRESENTATIONS = {
     "mixture": Name("MDN", "MDN"),
     "low-rank": Name("LoRa", "LoRa"),
     "sampler": Name("SB", "SB"),
+    "flow": Name("FM", "FM"),
 }
 SCORES = {
     "log": Name("log", r"$S_\mathrm{log}$"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +29,8 @@ class Head(nn.Module, ABC):
 
     #: Numbers for each coordinate of the outcome.
     width: int
-    #: Channels of noise that the trunk has to join, or that come with the inputs.
-    noise_channels = 0
+    #: Whether a normal law, of a trunk of its own, is predicted first and a flow starts from it.
+    starts_normal = False
     #: Whether a trunk that leaves the choice to its head has its layers normalised.
     normalised = False
     #: Whether kernel scores of its law are one step on the CPU, and elsewhere graphs of few steps.
@@ -54,6 +55,19 @@ class Head(nn.Module, ABC):
     @property
     def event_ndim(self) -> int:
         return len(self.event_shape)
+
+    @classmethod
+    def joined_channels(
+        cls, x_shape: tuple[int, ...], event_shape: tuple[int, ...], **options: Any
+    ) -> int:
+        """Channels that the trunk has to join to its inputs; none: the law needs no noise."""
+        return 0
+
+    def noise(
+        self, generator: torch.Generator, rows: int, draws: int, grid: tuple[int, ...]
+    ) -> Tensor:
+        """Random numbers of one member behind draws for each row, (rows, draws, …)."""
+        raise NotImplementedError(f"{type(self).__name__} takes no noise")
 
     def forward(self, features: Tensor, members: Members = None) -> Prediction:
         """The law of the outcome, in the units in which the network was trained."""
