@@ -108,7 +108,7 @@ def test_training_takes_names():
     ("name", "message"),
     [
         ("crsp", "one of crps, energy"),
-        ("gaussian", "gaussian:0.5 or gaussian:median"),
+        ("gaussian", "gaussian:0.5, gaussian:median or gaussian:multi"),
         ("gaussian:wide", "not a number"),
         ("crps:1", "is written crps"),
     ],

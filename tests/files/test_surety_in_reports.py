@@ -21,7 +21,7 @@ def test_few_draws_of_one_law_are_called_noise(tmp_path):
     below = int(np.sum(kuq.decompose(ensemble, "crps").epistemic < 2 * noise))
     assert below > 30
     assert f"At {below} of 40 inputs that were looked at the epistemic uncertainty is below" in text
-    assert "with 8 draws of each member it cannot be told from none there" in text
+    assert "with 8 draws of each member it cannot be told from zero there" in text
     assert "the members cannot be told apart" in text
 
 

@@ -94,7 +94,7 @@ def test_names(text, score):
     [
         ("crp", "one of crps"),
         ("", "one of crps"),
-        ("gaussian", "gaussian:0.5 or gaussian:median"),
+        ("gaussian", "gaussian:0.5, gaussian:median or gaussian:multi"),
         ("gaussian:1:2", "gaussian:0.5"),
         ("gaussian:wide", "'wide'"),
         ("gaussian:nan", "'nan'"),

@@ -65,6 +65,7 @@ def opened(path: Path) -> Iterator[Grid]:
         if path.suffix.lower() == ".zarr":
             stored = check_store(path)
             dataset = xr.open_zarr(path, chunks=None, consolidated=False, decode_timedelta=False)
+            dataset = dataset[sorted(dataset.data_vars)]  # a folder lists its arrays in any order
         else:
             engine = _engine(path)
             groups = check_hdf5(path) if engine == "h5netcdf" else []

@@ -49,7 +49,7 @@ def noise_in_words(prediction: object, u: Uncertainty, options: dict[str, Any]) 
     where = "At the input" if count == 1 else f"At {below} of {places}"
     return (
         f"{where} the epistemic uncertainty is below twice its standard error over draws: with "
-        f"{draws} it cannot be told from none there."
+        f"{draws} it cannot be told from zero there."
     )
 
 
