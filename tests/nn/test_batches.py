@@ -110,7 +110,7 @@ def test_steps_are_those_of_a_plain_loop():
             loss.backward()
             optimiser.step()
     training = kuq.nn.Training(
-        max_epochs=3, learning_rate=1e-2, patience=None, plateau=None, restore_best=False
+        max_epochs=3, learning_rate=1e-2, annealing=False, averaging=None, restore_best=False
     )
     kuq.nn.fit(network, loader, training=training)
     # The head adds 1e-6 to variances.
@@ -324,7 +324,7 @@ def test_tables_in_batches_keep_their_names():
 
 def test_training_on_batches_goes_on_from_a_checkpoint(tmp_path):
     x, y = sine(40)
-    settings = {"n_members": 2, "checkpoint_every": 1}
+    settings = {"n_members": 2, "checkpoint_every": 1, "annealing": False}
     whole = kuq.nn.Regressor(**settings, max_epochs=4).fit(batches(x, y))
     path = tmp_path / "state"
     kuq.nn.Regressor(**settings, max_epochs=2, checkpoint=path).fit(batches(x, y))
