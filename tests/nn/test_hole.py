@@ -1,6 +1,6 @@
 """Networks with their defaults on a curve whose noise grows along it, with a hole in its inputs.
 
-Over seeds 0 to 4: see the table in docs/models.md. The seed here is one with room to the bounds.
+docs/models.md has other seeds, some of which miss a bound; the one here has room.
 """
 
 import numpy as np
