@@ -42,7 +42,14 @@ class TrainingCase:
 
 
 def epoch_of(network: kuq.nn.Network, x: Tensor, y: Tensor, batch: int, compiled: bool) -> Trainer:
-    training = kuq.nn.Training(batch_size=batch, patience=None, compile=compiled)
+    training = kuq.nn.Training(
+        batch_size=batch,
+        learning_rate=1e-3,
+        annealing=False,
+        averaging=None,
+        patience=None,
+        compile=compiled,
+    )
     return Trainer(network, Rows.checked(network, x, y), None, kuq.LogScore(), training)
 
 

@@ -51,7 +51,6 @@ def test_jax_compiles_it_as_a_whole():
     [
         *(("torch", options, kuq.CRPS()) for options in DESIGNS[:3]),
         ("torch", {}, kuq.Gaussian(0.9)),
-        ("jax", {}, kuq.CRPS()),
         ("jax", {"crossed": True}, kuq.Gaussian(0.9)),
     ],
     ids=str,
