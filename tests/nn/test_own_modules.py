@@ -262,3 +262,11 @@ def test_arrays_that_are_no_rows():
     for x in (np.float64(3.0), np.zeros((0, 3))):
         with pytest.raises(kuq.ShapeError, match="X needs rows"):
             kuq.nn.members([nn.Linear(3, 1)], x)
+
+
+def test_modules_where_predictions_belong_are_told_where_to_go():
+    for wrong in (nn.Linear(2, 1), [nn.Linear(2, 1)]):
+        with pytest.raises(kuq.ParameterError, match=r"kuq\.nn\.members|kuq\.Ensemble"):
+            kuq.decompose(wrong, "crps")
+    with pytest.raises(kuq.ParameterError, match=r"kuq\.nn\.members"):
+        kuq.Ensemble([nn.Linear(2, 1), nn.Linear(2, 1)])

@@ -77,3 +77,17 @@ def test_the_same_seed_gives_the_same_intervals():
 def test_bad_input(uncertainties, error, options, words):
     with pytest.raises(kuq.KuqError, match=words):
         compare_retention(uncertainties, error, **options)
+
+
+def test_comparisons_are_shown_as_tables():
+    rng = np.random.default_rng(0)
+    u = rng.gamma(2.0, size=100)
+    names = {"knows": u, "guesses": rng.gamma(2.0, size=100)}
+    found = kuq.protocols.compare_retention(names, u * rng.exponential(size=100), resamples=50)
+    lines = repr(found).splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith("* knows")
+    pairs = {name: (values, values + 1) for name, values in names.items()}
+    shown = repr(kuq.protocols.compare_detection(pairs, resamples=50))
+    assert shown.startswith("DetectionComparison: AUROC")
+    assert len(shown.splitlines()) == 3

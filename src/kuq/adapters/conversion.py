@@ -82,6 +82,11 @@ def _unknown(obj: object, library: str) -> str:
             "a list of predictions is no distribution; wrap it: kuq.Ensemble(predictions) converts "
             "each of them"
         )
+    if any(f"{base.__module__}.{base.__name__}".startswith("torch.nn.") for base in kind.__mro__):
+        return (
+            f"a torch module ({kind.__name__}) is no distribution; kuq.nn.members([module, …], X) "
+            "makes an Ensemble of what fitted modules predict"
+        )
     model = MODELS.get(library)
     hint = f"; if it is a model: {model}" if model else ""
     return (

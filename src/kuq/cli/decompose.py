@@ -210,7 +210,10 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     from kuq.result import cut
 
     if options.report is not None:
-        raise ParameterError("--report is a page about one level of members; leave --levels out")
+        raise ParameterError(
+            "there is no page about several levels yet; leave --report out (or --levels, for a page "
+            "about one level of members)"
+        )
     score, estimator = options.score
     progress = ProgressBar()
     with _in_words_of_the_command():

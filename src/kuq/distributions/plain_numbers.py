@@ -26,11 +26,13 @@ def what_they_may_mean(value: Any) -> str:
         deeper = inner if inner is not None else (len(value[0]),) if _is_list(value[0]) else ()
         shape = (len(value), *deeper)
     shown = f" of shape {tuple(shape)}" if shape is not None and not callable(shape) else ""
+    named = hasattr(value, "dims") and hasattr(value, "coords")
     return (
         f"numbers ({type(value).__name__}{shown}) are no distribution and do not say what they "
         "mean; wrap them: point predictions (members, rows) as kuq.Ensemble(kuq.Point(values)), "
         "means and standard deviations as kuq.Ensemble(kuq.Normal(mean, std)), draws (members, "
         "rows, draws) as kuq.Ensemble(kuq.Samples(draws)); a single law without kuq.Ensemble"
+        + ("; named dimensions: kuq.xarray.decompose" if named else "")
     )
 
 

@@ -92,7 +92,7 @@ def learn_kernel(
     is learned; with ``weights`` those of the coordinates too; with ``features`` a torch module, of
     which a copy is trained, and the kernel is that of its outputs plus a tenth of one on the
     outcomes themselves, so that it stays strictly proper. The share ``test_share`` of each set is
-    kept for the test. The kernel that is returned works wherever a score does.
+    kept for the test. ``kernel`` of the result works wherever a score does.
 
     >>> import kuq, numpy as np
     >>> rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RetentionComparison:
     """Retention curves of several uncertainties for the same errors, with intervals.
 
@@ -38,9 +38,13 @@ class RetentionComparison:
         """Whether the best is better than this one beyond chance."""
         return name != self.best and self.behind[name][0] > 0
 
+    def __repr__(self) -> str:
+        ratios = {name: curve.prr for name, curve in self.curves.items()}
+        return _table("prediction-rejection ratio", ratios, self)
+
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DetectionComparison:
     """AUROCs of several uncertainties for the same cases inside and outside, with intervals.
 
@@ -57,6 +61,25 @@ class DetectionComparison:
     def is_behind(self, name: str) -> bool:
         """Whether the best is better than this one beyond chance."""
         return name != self.best and self.behind[name][0] > 0
+
+    def __repr__(self) -> str:
+        return _table("AUROC", self.auroc, self)
+
+
+def _table(
+    measure: str,
+    values: Mapping[str, float],
+    comparison: RetentionComparison | DetectionComparison,
+) -> str:
+    """A line for each uncertainty: its value and how far it is behind the best."""
+    width = max(map(len, values))
+    lines = [f"{type(comparison).__name__}: {measure}, and how far behind the best"]
+    for name, value in values.items():
+        low, high = comparison.behind[name]
+        mark = "*" if name == comparison.best else " "
+        behind = "" if name == comparison.best else f"  [{low:+.3f}, {high:+.3f}]"
+        lines.append(f"{mark} {name:<{width}} {value:8.3f}{behind}")
+    return "\n".join(lines)
 
 
 def compare_retention(
