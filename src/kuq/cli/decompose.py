@@ -211,7 +211,7 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
 
     if options.report is not None:
         raise ParameterError(
-            "there is no page about several levels yet; leave --report out (or --levels, for a page "
+            "there is no page about several levels; leave --report out (or --levels, for a page "
             "about one level of members)"
         )
     score, estimator = options.score
