@@ -5,7 +5,7 @@
 # make check  for every day: lint, format, types, tests without extras, about every tenth of the
 #             others (under three minutes)
 # make test   every check: lint, format, types, tests without extras, with each library, with all
-#             (under twelve minutes on two cores)
+#             (about a quarter of an hour on two cores)
 # make nightly  properties with many random examples, other ones in every run
 # make elsewhere  the suite in other orders, with other numbers of workers, as on other processors,
 #             with other Pythons, homes and languages; table in build/elsewhere.md (hours;
