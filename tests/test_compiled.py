@@ -16,17 +16,13 @@ from kuq.expectations import overlap as formulas
 
 numba = pytest.importorskip("numba", reason="the compiled twins need numba")
 
-from kuq._numba import (  # noqa: E402
-    cdf,
-    compiling,
-    distances,
-    exponential_draws,
-    fourier,
-    mathematics,
-    products,
-    sample_pairs,
-    scalar_pairs,
-)
+from kuq._compiled import twin  # noqa: E402
+from kuq._numba import compiling, mathematics  # noqa: E402
+
+cdf, distances = twin("forms.distribution_functions"), twin("forms.distances")
+exponential_draws, fourier = twin("forms.exponential_draws"), twin("forms.fourier")
+products, scalar_pairs = twin("expectations.normal"), twin("forms.scalar_pairs")
+sample_pairs = twin("forms.sorted_draws")
 
 #: Sums of some hundred terms in another order, with fused multiplication or without: 6e-14 is seen.
 RTOL = 1e-12

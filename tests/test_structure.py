@@ -67,6 +67,17 @@ def test_imports_go_one_way(path):
         assert RANK[layer] <= own, f"{path.name} imports {layer}, which comes after it"
 
 
+TWINS = [path for path in FILES if path.stem.endswith("_compiled") and path.stem != "_compiled"]
+
+
+@pytest.mark.parametrize("path", TWINS, ids=lambda p: p.stem)
+def test_compiled_twins_are_imported_by_each_other_alone(path):
+    """Others get them from ``twin``: importing numba takes half a second."""
+    own = f"kuq.{path.parent.name}.{path.stem}"
+    for other in set(FILES) - set(TWINS):
+        assert own not in other.read_text(), other
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_nothing_is_imported_from_the_study(path):
     """Nor is a name given to be imported later."""

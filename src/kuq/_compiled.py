@@ -1,8 +1,8 @@
 """The switch for compiled code, and the only way to it.
 
-The twins in ``kuq._numba`` are faster forms of routes that exist in plain array code. They take
-NumPy arrays of float64, and are used where numba is installed and the work is worth the half
-second that importing numba takes.
+Compiled twins stand beside the array code that they do faster, in files that end in ``_compiled``.
+They take NumPy arrays of float64, and are used where numba is installed and the work is worth the
+half second that importing numba takes.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def is_loaded() -> bool:
 
 
 def twin(name: str) -> ModuleType:
-    """The module of compiled functions of that name."""
-    return importlib.import_module(f"kuq._numba.{name}")
+    """The compiled functions beside the module of that name, such as ``forms.distances``."""
+    return importlib.import_module(f"kuq.{name}_compiled")
 
 
 @functools.cache

@@ -1,6 +1,7 @@
-"""Compiled twins of the loops in which NumPy spends its time on exp, erf and log.
+"""What compiled code is made with: how it is compiled, kept, and its elementary functions.
 
-Only ``kuq._compiled`` imports these modules, since importing numba takes half a second. Arrays are
-float64. A public function of a module prepares arrays and cuts the work; what is compiled is
-private. Compiled code is kept between processes, see ``stored_code.py``.
+The loops in which NumPy spends its time on exp, erf and log have twins beside the array code, in
+files that end in ``_compiled``. Only ``kuq._compiled`` imports these, since importing numba takes
+half a second. Arrays are float64. A public function of a twin prepares arrays and cuts the work;
+what is compiled is private, and kept between processes, see ``stored_code.py``.
 """

@@ -1,4 +1,4 @@
-"""How functions of this package are compiled, and how work is spread over threads."""
+"""How functions are compiled, and how work is spread over threads."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Numba's own cache looks at the file of a kernel alone, not at what the kernel inlines from other
 files, and trusts the bytes that it finds. Here a stored kernel names the digest of all sources of
-this package, and the digest of its own bytes: what does not fit is compiled again. A folder that
+compiled code, and the digest of its own bytes: what does not fit is compiled again. A folder that
 cannot be read or written costs time, never an error.
 """
 
@@ -32,7 +32,9 @@ _HERE = Path(__file__).parent
 def digest_of_sources() -> bytes:
     """Of every source that a kernel may inline; empty where there are no sources to read."""
     found = hashlib.sha256()
+    twins = (_HERE.parent / folder for folder in ("expectations", "forms"))
     files = sorted(_HERE.glob("*.py"))
+    files += [file for folder in twins for file in sorted(folder.glob("*_compiled.py"))]
     try:
         for file in files:
             found.update(hashlib.sha256(file.name.encode() + b"\0" + file.read_bytes()).digest())

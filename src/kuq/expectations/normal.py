@@ -5,8 +5,8 @@ from __future__ import annotations
 from kuq._array import Array, any_true, epsilon, namespace
 from kuq._special import sum_log1p
 from kuq.distributions.atoms import Normals
+from kuq.expectations.arranged_pairs import arranged
 from kuq.expectations.overlap import Overlap
-from kuq.expectations.product_twins import arranged
 
 
 def log_self_affinity(t: Array, p: Normals) -> Array:
@@ -20,7 +20,7 @@ def overlap(t: Array, p: Normals, q: Normals, known: tuple[Array, Array] | None 
     lose digits they are sums of their own, at several times the cost. ``known`` are the
     logarithms of the self affinities, if they are.
     """
-    compiled = arranged("products", t.shape[0] / 3, p, q)
+    compiled = arranged("expectations.normal", t.shape[0] / 3, p, q)
     if compiled is not None:
         parts = compiled.module.overlap(compiled.scales(t), *compiled.p, *compiled.q)
         return Overlap(*map(compiled.unfold, parts))

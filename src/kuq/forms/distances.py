@@ -57,7 +57,7 @@ class Distances(Form, Differentiated):
         def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
             if by_entropies is None:
                 by_entropies = np.zeros((len(draws.members), len(by_dispersion)))
-            by_draws = twin("distance_slopes").slopes(
+            by_draws = twin("forms.distance_slopes").slopes(
                 known[0], measure.bandwidth, *draws, by_entropies, by_dispersion
             )
             found, start = [], 0
@@ -106,7 +106,7 @@ def pooled(stack: Stack) -> PooledDraws:
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
     known = profile_of(measure.score)
     assert known is not None
-    found = twin("distances").statistics(*known, measure.bandwidth, *draws)
+    found = twin("forms.distances").statistics(*known, measure.bandwidth, *draws)
     entropies, dispersion, between = found
     return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
 

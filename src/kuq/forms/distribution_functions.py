@@ -77,7 +77,9 @@ class DistributionFunctions(Form):
             centre, width = (xp.take(x, some, axis=1) for x in (loc, scale))
             grid = tuple(xp.take(x, some, axis=0) for x in (start, step, points))
             if measure.compiled:
-                return twin("cdf").dispersion(centre, width, weights, *grid)
+                return twin("forms.distribution_functions").dispersion(
+                    centre, width, weights, *grid
+                )
             return _dispersion(centre, width, weights, grid, measure.budget)
 
         value = recomputed(xp.zeros_like(start), chosen, by_quadrature)

@@ -74,5 +74,5 @@ def _sums(values: np.ndarray, weights: np.ndarray, rates: np.ndarray, order: flo
         sorting = np.argsort(values, axis=-1)
         values = np.take_along_axis(values, sorting, axis=-1)
         weights = np.take_along_axis(weights, sorting, axis=-1)
-    found: np.ndarray = twin("exponential_draws").sums(values, weights, rates, _SHARES[order])
+    found: np.ndarray = twin("forms.exponential_draws").sums(values, weights, rates, _SHARES[order])
     return found

@@ -142,7 +142,7 @@ def sums(
     or None for equal ones, and of members (M,).
     """
     if compiled:
-        found: tuple[Array, Array] = twin("fourier").sums(
+        found: tuple[Array, Array] = twin("forms.fourier").sums(
             values, centre, omega, coefficients, sample_weights, member_weights
         )
         return found

@@ -39,7 +39,7 @@ class LogPanels(OnTheLine):
         return problem.dimension * sum(g.members * g.atoms * g.inner for g in problem.groups)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        module = twin("log_mixtures")
+        module = twin("forms.log_mixtures")
         laws = Mixtures.of(stack.map(as_one_atom))
         members, n, d, _ = laws.loc.shape
         flat = (np.reshape(a, (members, n * d, -1)) for a in laws)

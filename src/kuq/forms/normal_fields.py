@@ -43,7 +43,9 @@ class NormalFields(Form):
         w = stack.member_weights()
         if measure.compiled:
             loc, scale = law.loc[..., 0, :], law.scale[..., 0, :]
-            return Statistics(*twin("ensembles").gaussian(loc, scale, w, measure.bandwidth))
+            return Statistics(
+                *twin("forms.normal_fields").gaussian(loc, scale, w, measure.bandwidth)
+            )
         t = _scale(measure, law)
         own = _log_self_affinities(measure, law, t)
         total = namespace(own).zeros_like(own[0, :, 0])

@@ -202,7 +202,9 @@ def _loc_and_scale(law: Law) -> tuple[Array, Array]:
 
 def _compiled(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     name = type(measure.kernel).__name__.lower().replace("energy", "absolute")
-    entropies, total, size = twin("scalar_pairs").statistics(name, 0.0, measure.bandwidth, *atoms)
+    entropies, total, size = twin("forms.scalar_pairs").statistics(
+        name, 0.0, measure.bandwidth, *atoms
+    )
     return Statistics(entropies, total, _lost(measure, atoms, total, size))
 
 
@@ -219,7 +221,7 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     width = measure.bandwidth
     if width is None:  # a homogeneous kernel comes in units of its own
         width = 1.0
-    entropies, total, size = twin("scalar_pairs").statistics(
+    entropies, total, size = twin("forms.scalar_pairs").statistics(
         name, parameter, width, *atoms._replace(weights=weights)
     )
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
@@ -228,7 +230,7 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
 def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
     """Sums over pairs of atoms by the name of a compiled loop, and their derivatives."""
     atoms = flattened(stack)
-    entropies, total, size, (inside, outside) = twin("scalar_slopes").statistics(
+    entropies, total, size, (inside, outside) = twin("forms.scalar_slopes").statistics(
         name, measure.bandwidth, *atoms
     )
 

@@ -102,7 +102,7 @@ def _compiled(values: np.ndarray, draws: _Draws) -> tuple[np.ndarray, np.ndarray
     if weights is None:
         weights = 1 / np.asarray(draws.counts, dtype=float)[None, :]
     rows = values.reshape(k * n, total)
-    alone, together = twin("slices").entropies(rows, owners, weights, draws.members)
+    alone, together = twin("forms.slices").entropies(rows, owners, weights, draws.members)
     return alone.reshape(-1, k, n), together.reshape(k, n)
 
 

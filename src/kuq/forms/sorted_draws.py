@@ -102,7 +102,7 @@ class FewDraws(Form, Differentiated):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         values = draws_of(stack.groups[0])[..., 0].transpose(0, 2, 1)
-        return Statistics(*twin("sample_pairs").absolute(values, stack.member_weights()))
+        return Statistics(*twin("forms.sorted_draws").absolute(values, stack.member_weights()))
 
     def differentiates(self, problem: Problem) -> bool:
         return problem.atoms <= _FEW_TOGETHER

@@ -15,7 +15,7 @@ from numba import types
 
 from kuq._numba.compiling import add, fill, inlined, inputs, kernel, outputs, product, rows, spread
 from kuq._numba.mathematics import erf_and_fall, exp, expm1_negative
-from kuq._numba.scalar_pairs import _cut, _load, _units
+from kuq.forms.scalar_pairs_compiled import _cut, _load, _units
 
 _BLOCK = 256
 _ROOT_PI = math.sqrt(math.pi)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kuq._numba import products
 from kuq._numba.compiling import Int, inlined, inputs, kernel, outputs, rows, spread
+from kuq.expectations import normal_compiled as products
 
 _over_lanes, _slowly = products._over_lanes, products._slowly
 _largest, _sum_over_lanes = products._largest, products._sum_over_lanes

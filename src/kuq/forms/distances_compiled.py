@@ -24,8 +24,8 @@ from kuq._numba.compiling import (
     rows,
     spread,
 )
-from kuq._numba.exponential_draws import _steps
 from kuq._numba.mathematics import exp, expm1_negative, log, log1p
+from kuq.forms.exponential_draws_compiled import _steps
 
 _OWNERS = types.Array(types.int64, 1, "C", readonly=True)
 _SIGNATURE = (

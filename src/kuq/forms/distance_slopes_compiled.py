@@ -10,8 +10,8 @@ import numpy as np
 from numba import types
 
 from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, rows, spread
-from kuq._numba.distances import _four_squared_distances, _squared_distance
 from kuq._numba.mathematics import exp
+from kuq.forms.distances_compiled import _four_squared_distances, _squared_distance
 
 _OWNERS = types.Array(types.int64, 1, "C", readonly=True)
 _SIGNATURE = (
