@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad
 
 import kuq
-from kuq import _compiled
+from kuq import _compiled, walks
 
 N, M, K, D = 6, 3, 4, 5
 
@@ -520,3 +520,83 @@ def test_without_gradients_nothing_is_recorded():
     leaves, loss = scored(normals, kuq.CRPS(), True)
     with torch.no_grad():
         assert not loss(*leaves).requires_grad
+
+
+# Walks are remembered by shapes: other numbers, and other meanings of the same shapes.
+
+
+def both_ways(loss, *leaves):
+    close(gradients(loss, leaves), step_by_step(loss, leaves))
+
+
+@pytest.mark.parametrize("law", [normals, mixtures, few, fields], ids=named)
+def test_other_numbers_of_the_same_shapes(law):
+    leaves, make = law(N)
+    score = kuq.Energy() if law is fields else kuq.CRPS()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        moved = [(x.detach() * float(rng.uniform(0.5, 3.0))).requires_grad_() for x in leaves]
+        y = torch.tensor(rng.normal(size=(N, *make(*moved).event_shape)))
+        both_ways(lambda *x, y=y: kuq.score(make(*x), y, score), *moved)
+
+
+def test_the_same_shapes_mean_different_things():
+    """Arrays (6, 3): scalars of 3 draws, vectors of 3 coordinates, 6 members of 3 inputs."""
+    x, s = leaf(6, 3), leaf(6, 3, seed=1, positive=True)
+    y = outcome(6)
+    both_ways(lambda x: kuq.score(kuq.Samples(x), y, kuq.CRPS(), unbiased=False), x)
+    both_ways(lambda x: kuq.score(kuq.Samples(x), y, kuq.CRPS()), x)
+    both_ways(lambda x, s: kuq.score(kuq.Normal(x, s, 1), outcome(6, 3), kuq.CRPS()), x, s)
+    both_ways(lambda x, s: kuq.score(kuq.Normal(x, s), outcome(6, 3), kuq.CRPS()), x, s)
+    both_ways(lambda x, s: kuq.score(kuq.Normal(x, s), outcome(6, 3), kuq.Gaussian(2.0)), x, s)
+
+    def parts(x, s, **options):
+        u = kuq.decompose(kuq.Ensemble(kuq.Normal(x, s)), "crps", **options)
+        return torch.stack([u.aleatoric, u.epistemic])
+
+    for estimator in ("pairwise", "bma"):
+        for unbiased in (True, False):
+            both_ways(
+                lambda x, s, e=estimator, u=unbiased: parts(x, s, estimator=e, unbiased=u), x, s
+            )
+
+
+def test_arrays_that_are_no_blocks_of_memory():
+    wide, high = leaf(N, 2), leaf(3, N)
+    scale = leaf(positive=True)
+    y = outcome(N)
+    both_ways(lambda x, s: kuq.score(kuq.Normal(x[:, 1], s), y, kuq.CRPS()), wide, scale)
+    both_ways(lambda x: kuq.score(kuq.Samples(x.T), y, kuq.CRPS()), high)
+    both_ways(lambda x: kuq.score(kuq.Samples(x, sample_axis=0), y, kuq.CRPS()), high)
+
+
+def test_one_tensor_in_two_places():
+    x, s = leaf(N, positive=True), leaf(N, seed=1, positive=True)
+    both_ways(lambda x: kuq.score(kuq.Normal(x, x), outcome(N), kuq.CRPS()), x)
+    both_ways(lambda x, s: kuq.score(kuq.Normal(x, s), outcome(N), kuq.CRPS()), x, s)
+
+
+def test_members_in_a_list_one_after_the_other():
+    parts = [leaf(N, seed=k, positive=k % 2 == 1) for k in range(6)]
+
+    def loss(*arrays):
+        members = [kuq.Normal(arrays[k], arrays[k + 1]) for k in (0, 2, 4)]
+        return kuq.decompose(kuq.Ensemble(members), kuq.CRPS()).total
+
+    both_ways(loss, *parts)
+
+
+def test_events_are_reduced():
+    x, s = leaf(N, D), leaf(N, D, seed=1, positive=True)
+    y = outcome(N, D)
+    for reduce in ("mean", "sum", None):
+        score = kuq.CRPS(reduce=reduce)
+        both_ways(lambda x, s, k=score: kuq.score(kuq.Normal(x, s, 1), y, k), x, s)
+
+
+def test_walks_are_found_once():
+    leaves, loss = scored(normals, kuq.Gaussian(0.987), True)
+    loss(*leaves)
+    known = dict(walks._WALKS)
+    loss(*leaves)
+    assert known == walks._WALKS

@@ -18,7 +18,7 @@ LAYERS = (
     {"adapters", "distributions", "partition", "result"},
     {"expectations", "tiles"},
     {"forms"},
-    {"answers", "door", "driver", "estimates", "scores", "views"},
+    {"answers", "door", "driver", "estimates", "scores", "views", "walks"},
     {"pooled"},
     {"permutations", "standard_errors"},
     {"uncertainty"},

@@ -395,9 +395,8 @@ def _common_dtype(values: dict[str, Any]) -> Any:
         if first.dtype != np.float64:
             return None
     elif (
-        kind not in _LIBRARIES
-        or _LIBRARIES[kind] != "torch"
-        or "float" not in str(first.dtype)
+        _LIBRARIES.get(kind) != "torch"
+        or not first.dtype.is_floating_point
         or first.dtype.itemsize < 4
     ):
         return None
@@ -484,10 +483,14 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
     raise ParameterError(f"{name} must be {expected}, got {float(shown):g}{at}{hint}")
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def all_finite(array: Array) -> bool:
     """Whether an array holds neither NaN nor infinity: a sum shows them in one quick pass."""
-    if math.isfinite(detach(array).sum()):
+    if isinstance(array, np.ndarray):
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = array.sum()
+    else:
+        total = detach(array).sum()
+    if math.isfinite(total):
         return True
     return bool(namespace(array).isfinite(array).all())  # the sum may have left the range
 

@@ -91,6 +91,7 @@ def is_loaded() -> bool:
     return "kuq._numba.compiling" in sys.modules
 
 
+@functools.cache
 def twin(name: str) -> ModuleType:
     """The compiled functions beside the module of that name, such as ``forms.distances``."""
     return importlib.import_module(f"kuq.{name}_compiled")

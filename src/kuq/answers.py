@@ -33,8 +33,10 @@ from kuq.scores.levels import Design
 from kuq.scores.options import Options
 from kuq.tiles import member_pairs, pieces, tile_elements
 from kuq.views import AnyScore, View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
+from kuq.walks import remembered
 
 
+@remembered
 @in_parts(0, 0)
 def decompose(
     prediction: Prediction, score: AnyScore, options: Options, estimator: str = "pairwise"
@@ -63,6 +65,7 @@ def decompose(
     return score, aleatoric, epistemic, worst_method(*methods)
 
 
+@remembered
 @in_parts(0)
 def entropy(p: Prediction, score: Score, options: Options) -> Array:
     """H(P̄) = Σ w H_m + ½ dispersion, with Σ w² b for draws."""
@@ -84,9 +87,10 @@ def score(p: Prediction, outcome: Array, score: Score, options: Options) -> Arra
     """S(P, y): the divergence from the point mass at y, which has no density for the log score."""
     if score.local:
         return -p.log_density(outcome)
-    return divergence(p, Point(outcome, len(p.event_shape)), score, options)
+    return divergence(p, Point.at(outcome, len(p.event_shape)), score, options)
 
 
+@remembered
 @in_parts(0)
 def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> Array:
     """D(P̄, Q̄)."""

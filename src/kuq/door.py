@@ -36,7 +36,7 @@ def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict
             libraries.add(library_of(value.reference))
             own = _seen_prediction(value)
         elif isinstance(value, Score):
-            own = value if _is_neutral(value) else None
+            own = value if is_neutral(value) else None
         elif is_array(value):
             libraries.add(library_of(value))
             own = entered(value) if _is_readable(value) else None
@@ -72,7 +72,7 @@ def _laws_of(prediction: Prediction) -> tuple[tuple[Any, ...], Array | None]:
     return members if isinstance(members, tuple) else (members,), prediction.weights
 
 
-def _is_neutral(score: Score) -> bool:
+def is_neutral(score: Score) -> bool:
     """Whether a score brings no arrays and no functions along."""
     if not isinstance(score, Kernel):
         return True
@@ -167,6 +167,8 @@ def _step() -> Any:
         def backward(ctx: Any, *by_values: Array | None) -> Any:
             tensors = ctx.saved_tensors
             wanted = ctx.needs_input_grad[3:]
+            if all(g is None for g in by_values):
+                return (None,) * (3 + len(tensors))
             if torch.is_grad_enabled():
                 found = _slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
             else:

@@ -68,7 +68,7 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
                 return function(*args, **kwargs)
         if like is None or is_traced(like):
             return function(*args, **kwargs)
-        seen = door.seen(args, kwargs)
+        seen = None if door.is_recorded(like) else door.seen(args, kwargs)
         if seen is not None:
             return door.left_result(call(*seen[0], **seen[1]), like)
         torch = torch_of(like)
@@ -405,7 +405,7 @@ def score(
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
     if options.directions is not None:
-        point = Point(outcome, len(p.event_shape))
+        point = Point.at(outcome, len(p.event_shape))
         return _estimate(answers.divergence, [p, point], score, options)
     return _as_array(answers.score(p, outcome, score, options), p)
 
@@ -776,6 +776,8 @@ def _fit_outcome(y: Array, p: Prediction) -> Array:
     """Let y miss leading axes that p has, and nothing else."""
     full = (*p.batch_shape, *p.event_shape)
     shape = tuple(y.shape)
+    if shape == full:
+        return y
     missing = len(full) - len(shape)
     fits = missing >= 0 and missing <= len(p.batch_shape)
     if fits:
@@ -804,6 +806,8 @@ def _as_array(value: Array, like: Prediction, dtype: Any = None) -> Array:
     dtype = like.dtype if dtype is None else dtype
     if not isinstance(like.reference, np.ndarray):
         value = door.left(value, like.reference)
+        if value.dtype == dtype and is_array(value):
+            return value
     elif type(value) is np.ndarray and value.dtype == dtype:
         return value
     xp = namespace(value)

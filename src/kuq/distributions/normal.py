@@ -81,6 +81,13 @@ class Point(Distribution):
         self.event_ndim = checked_event_ndim(tuple(self.value.shape), event_ndim, "Point")
         require_finite(value=self.value)
 
+    @staticmethod
+    def at(outcome: Array, event_ndim: int) -> Point:
+        """The point mass at an outcome that has been checked."""
+        point = object.__new__(Point)
+        point.value, point.event_ndim, point.dtype = outcome, event_ndim, outcome.dtype
+        return point
+
     def mean(self) -> Array:
         return self.value
 

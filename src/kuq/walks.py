@@ -1,0 +1,405 @@
+"""Walks that are remembered: the way from the arrays of a prediction to an answer, found once.
+
+What stands in a stack of laws are the numbers of a prediction in another order, and every answer is
+linear in the statistics of stacks. So one walk with positions in place of numbers tells where each
+number goes, and walks with made-up statistics tell what each of them counts. A training step asks
+for the same answer about arrays of the same shapes again and again: then only the form is left to
+do, and torch records one step for all of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from kuq import _compiled, door
+from kuq._array import Array, is_array
+from kuq.distributions.atoms import Atoms, Products
+from kuq.distributions.base import Prediction
+from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.laws import Law, Stack
+from kuq.distributions.mixture import NormalMixture
+from kuq.distributions.normal import Normal, Point
+from kuq.distributions.samples import Samples
+from kuq.distributions.strays import without_strays
+from kuq.driver import to_units
+from kuq.forms.form import Differentiated, Form, Measure, Problem, Question, Slopes, Statistics
+from kuq.forms.table import plan
+from kuq.kernels.base import Kernel, Score
+from kuq.scores.options import Options
+from kuq.tiles import budget_elements
+
+#: Laws whose canonical form has their numbers as they are, whatever these are.
+_ARRANGED = (Normal, NormalMixture, Point, Samples)
+#: Members that are tried one by one when a walk is found.
+_MOST_MEMBERS = 64
+#: Numbers of a prediction above which finding the way is nothing beside going it.
+_MOST_NUMBERS = 2**22
+_MOST_WALKS = 512
+
+Answer = TypeVar("Answer")
+
+
+def remembered(function: Callable[..., Answer]) -> Callable[..., Answer]:
+    """An answer about tensors that ask for a gradient, as one step where its walk is simple."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **settings: Any) -> Answer:
+        *predictions, score, options = args
+        if type(predictions[0].reference) is np.ndarray or not _compiled.serves_losses():
+            return function(*args, **settings)
+        tensors = _arrays(predictions)
+        if tensors is None or not door.opens_for_losses(tensors):
+            return function(*args, **settings)
+        if len(set(map(id, tensors))) < len(tensors):  # one that has two places
+            return function(*args, **settings)
+        walk = _walk(function, predictions, tensors, score, options, settings)
+        found = None
+        if walk is not None:
+
+            def again(others: Sequence[Array]) -> list[Array]:
+                replaced = dict(zip(map(id, tensors), others, strict=True))
+                same = [p.mapped(lambda array: replaced[id(array)]) for p in predictions]
+                return _arrays_among(function(*same, score, options, **settings))
+
+            found = walk.step(tensors, again)
+        return function(*args, **settings) if found is None else found
+
+    return call
+
+
+def _arrays(predictions: Sequence[Prediction]) -> list[Array] | None:
+    """The arrays of predictions of which a walk can be remembered; None for others."""
+    found: list[Array] = []
+    for prediction in predictions:
+        laws: Any = (prediction,)
+        if isinstance(prediction, Ensemble):
+            if prediction.weights is not None:
+                return None
+            laws = prediction.members
+            laws = laws if isinstance(laws, tuple) else (laws,)
+        for law in laws:
+            if not isinstance(law, _ARRANGED):
+                return None
+            if isinstance(law, Samples) and (law.weights is not None or law.nan_policy == "omit"):
+                return None
+            found += law.arrays()
+    return found
+
+
+# What is remembered.
+
+_WALKS: dict[Any, Walk | None] = {}
+_FINDING = threading.Lock()
+
+
+def _walk(
+    function: Callable[..., Any],
+    predictions: Sequence[Prediction],
+    tensors: Sequence[Array],
+    score: Score,
+    options: Options,
+    settings: dict[str, Any],
+) -> Walk | None:
+    if not isinstance(score, Kernel) or score.is_open or not door.is_neutral(score):
+        return None
+    key = (function, *map(_signature, predictions), score, options, *settings.items())
+    try:
+        return _WALKS[key]
+    except KeyError:
+        pass
+    found = _found(function, predictions, tensors, score, options, settings)
+    with _FINDING:
+        if len(_WALKS) >= _MOST_WALKS:
+            _WALKS.clear()
+        _WALKS[key] = found
+    return found
+
+
+def _signature(value: Prediction) -> tuple[Any, ...]:
+    """What an answer depends on beside the numbers in arrays."""
+    found: list[Any] = [type(value)]
+    for part in vars(value).values():
+        if is_array(part):
+            found += (part.shape, part.dtype)
+        elif isinstance(part, Prediction):
+            found.append(_signature(part))
+        elif isinstance(part, tuple) and part and isinstance(part[0], Prediction):
+            found += map(_signature, part)
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+class _Place(NamedTuple):
+    """Where the numbers of an array of atoms come from: one tensor, or all of them in a row."""
+
+    source: int | None
+    index: np.ndarray | None
+    shape: tuple[int, ...]
+
+    def taken(self, sources: list[np.ndarray]) -> np.ndarray:
+        if self.source is not None:
+            return sources[self.source].reshape(self.shape)
+        assert self.index is not None
+        return np.concatenate([source.ravel() for source in sources])[self.index]
+
+    def given_back(self, slope: np.ndarray, slopes: list[np.ndarray | None], starts: Any) -> None:
+        """Add the derivative by the array to those by the tensors."""
+        if self.source is not None:
+            before = slopes[self.source]
+            slopes[self.source] = slope.ravel() if before is None else before + slope.ravel()
+            return
+        assert self.index is not None
+        total = np.bincount(self.index.ravel(), slope.ravel(), starts[-1])
+        for k, (start, stop) in enumerate(itertools.pairwise(starts)):
+            before = slopes[k]
+            slopes[k] = total[start:stop] if before is None else before + total[start:stop]
+
+
+class _Group(NamedTuple):
+    """A group of laws of a stack without its numbers."""
+
+    kind: type[Atoms]
+    places: tuple[_Place, ...]
+    drawn: bool
+    method: str
+
+
+class _Output(NamedTuple):
+    """What the statistics count in one array of an answer, and its shape."""
+
+    entropies: np.ndarray | None
+    dispersion: float
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """An answer about predictions of certain shapes."""
+
+    form: Form
+    #: whether the form takes laws in any units
+    any_units: bool
+    measure: Measure
+    groups: tuple[_Group, ...]
+    members: np.ndarray
+    outputs: tuple[_Output, ...]
+    #: the answer with made-up arrays
+    answer: Any
+    #: positions at which the numbers of the tensors begin, and where they end
+    starts: tuple[int, ...]
+
+    def step(
+        self, tensors: Sequence[Array], again: Callable[[Sequence[Array]], list[Array]]
+    ) -> Any:
+        """The answer as one step that torch records; None where digits would be lost."""
+        sources = [door.entered(tensor) for tensor in tensors]
+        wide = [np.ascontiguousarray(source, dtype=np.float64) for source in sources]
+        stack = self._stack(wide)
+        measure = self._usual(stack)
+        if measure is None:
+            return None
+        assert isinstance(self.form, Differentiated)
+        found, by_atoms = self.form.with_slopes(measure, stack)
+        if found.lost is not None and found.lost.any():
+            return None
+        dtype = np.result_type(*sources)
+        values = [self._value(output, found).astype(dtype, copy=False) for output in self.outputs]
+
+        def slopes(by_values: list[np.ndarray | None]) -> list[np.ndarray]:
+            return self._slopes(by_values, by_atoms, wide)
+
+        return _with_arrays(self.answer, door.recorded(values, tensors, slopes, again))
+
+    def _stack(self, sources: list[np.ndarray]) -> Stack:
+        laws = []
+        for kind, places, drawn, method in self.groups:
+            atoms = kind(*[place.taken(sources) for place in places])
+            laws.append(Law(atoms, None, drawn, method))
+        return Stack(tuple(laws), self.members)
+
+    def _usual(self, stack: Stack) -> Measure | None:
+        """The measure, if laws can be taken as they are."""
+        for law in stack.groups:
+            if isinstance(law.atoms, Products) and without_strays(law) is not law:
+                return None
+        if self.any_units:
+            return self.measure
+        measure, (same,), _ = to_units(self.measure, [stack])
+        return measure if same is stack else None
+
+    @staticmethod
+    def _value(output: _Output, found: Statistics) -> np.ndarray:
+        total = output.dispersion * found.dispersion
+        if output.entropies is not None:
+            total += output.entropies @ found.entropies
+        return total.reshape(output.shape)
+
+    def _slopes(
+        self, by_values: list[np.ndarray | None], by_atoms: Slopes, sources: list[np.ndarray]
+    ) -> list[np.ndarray]:
+        by_entropies: np.ndarray | None = None
+        by_dispersion: np.ndarray | None = None
+        for output, by_value in zip(self.outputs, by_values, strict=True):
+            if by_value is None:
+                continue
+            by = np.ascontiguousarray(by_value, dtype=np.float64).ravel()
+            own = output.dispersion * by
+            by_dispersion = own if by_dispersion is None else by_dispersion + own
+            if output.entropies is not None:
+                own = output.entropies[:, None] * by
+                by_entropies = own if by_entropies is None else by_entropies + own
+        assert by_dispersion is not None
+        found: list[np.ndarray | None] = [None] * len(sources)
+        rest = iter(by_atoms(by_entropies, by_dispersion))
+        for group in self.groups:
+            for place in group.places:
+                place.given_back(next(rest), found, self.starts)
+        return [
+            np.zeros_like(source) if slope is None else slope.reshape(source.shape)
+            for slope, source in zip(found, sources, strict=True)
+        ]
+
+
+def _arrays_among(answer: Any) -> list[Array]:
+    return [part for part in answer if is_array(part)] if isinstance(answer, tuple) else [answer]
+
+
+def _with_arrays(answer: Any, arrays: Sequence[Array]) -> Any:
+    """An answer with other arrays."""
+    if not isinstance(answer, tuple):
+        return arrays[0]
+    rest = iter(arrays)
+    return tuple([next(rest) if is_array(part) else part for part in answer])
+
+
+# How a walk is found.
+
+
+class _Question(NamedTuple):
+    """What an answer asks of the driver."""
+
+    score: Score
+    bandwidth: Array | float | None
+    stack: Stack
+    question: Question
+
+
+def _found(
+    function: Callable[..., Any],
+    predictions: Sequence[Prediction],
+    tensors: Sequence[Array],
+    score: Score,
+    options: Options,
+    settings: dict[str, Any],
+) -> Walk | None:
+    """The walk of an answer, None if it asks more than once, or not by an arrangement."""
+    starts = np.cumsum([0, *(tensor.numel() for tensor in tensors)])
+    if not 0 < starts[-1] <= _MOST_NUMBERS or options.directions or options.draws:
+        return None
+    positions = {
+        id(tensor): np.arange(start, start + tensor.numel(), dtype=np.float64).reshape(tensor.shape)
+        for tensor, start in zip(tensors, starts, strict=False)
+    }
+    coded = [p.mapped(lambda array: positions[id(array)]) for p in predictions]
+
+    def asked(made_up: Callable[[Stack], Statistics]) -> tuple[list[_Question], Any]:
+        heard: list[_Question] = []
+
+        def listener(*question: Any) -> Statistics:
+            heard.append(_Question(*question))
+            return made_up(heard[-1].stack)
+
+        listening = options.answered_by(listener)
+        return heard, function(*coded, score, listening, **settings)
+
+    def nothing(stack: Stack) -> Statistics:
+        n = stack.batch_count
+        return Statistics(np.zeros((stack.member_count, n)), np.zeros(n))
+
+    heard, answer = asked(nothing)
+    if len(heard) != 1 or heard[0].stack.member_count > _MOST_MEMBERS:
+        return None
+    if any(array.any() for array in _arrays_among(answer)):
+        return None
+    (kernel, bandwidth, stack, _) = heard[0]
+    if kernel.weights is not None or not (bandwidth is None or isinstance(bandwidth, float)):
+        return None
+    if any(law.weights is not None or law.tail is not None for law in stack.groups):
+        return None
+    groups = _groups(stack, starts)
+    problem = Problem.of(kernel, stack, compiled=True)
+    known = plan(problem)
+    form = known.forms[0]
+    if groups is None or known.apart is not None or known.method != "exact":
+        return None
+    if not isinstance(form, Differentiated) or not form.differentiates(problem):
+        return None
+
+    def counted(made_up: Callable[[Stack], Statistics]) -> list[float] | None:
+        """What a statistic that is one everywhere counts in every array of the answer."""
+        values = [np.asarray(array) for array in _arrays_among(asked(made_up)[1])]
+        if any(value.size != stack.batch_count or np.ptp(value) for value in values):
+            return None  # reduced over the event, or not the same everywhere
+        return [float(value.flat[0]) for value in values]
+
+    def one_of_dispersions(stack: Stack) -> Statistics:
+        return nothing(stack)._replace(dispersion=np.ones(stack.batch_count))
+
+    def one_of_entropies(stack: Stack, member: int) -> Statistics:
+        found = nothing(stack)
+        found.entropies[member] = 1.0
+        return found
+
+    columns = [counted(one_of_dispersions)]
+    columns += [
+        counted(functools.partial(one_of_entropies, member=m)) for m in range(stack.member_count)
+    ]
+    if any(column is None for column in columns):
+        return None
+    outputs = []
+    for array, (dispersion, *entropies) in zip(
+        _arrays_among(answer), zip(*columns, strict=True), strict=True
+    ):
+        shares = np.asarray(entropies)
+        outputs.append(_Output(shares if shares.any() else None, dispersion, array.shape))
+    budget = budget_elements(options.max_memory, stack.reference)
+    measure = Measure(kernel, bandwidth, options.rtol, budget, compiled=True)
+    return Walk(
+        form,
+        form.any_units(problem),
+        measure,
+        groups,
+        np.asarray(stack.member_weights(), dtype=np.float64),
+        tuple(outputs),
+        answer,
+        tuple(starts.tolist()),
+    )
+
+
+def _groups(stack: Stack, starts: np.ndarray) -> tuple[_Group, ...] | None:
+    """Where the numbers of a stack of positions come from."""
+    groups = []
+    for law in stack.groups:
+        places = []
+        for name in law.atoms.extra:
+            coded = getattr(law.atoms, name)
+            index = coded.astype(np.int64)
+            if not np.array_equal(index, coded) or index.min() < 0 or index.max() >= starts[-1]:
+                return None
+            first = int(index.flat[0])
+            source = int(np.searchsorted(starts, first, side="right")) - 1
+            whole = first == starts[source] and index.size == starts[source + 1] - first
+            if whole and np.array_equal(index.ravel(), np.arange(first, first + index.size)):
+                places.append(_Place(source, None, coded.shape))
+            else:
+                places.append(_Place(None, index, coded.shape))
+        groups.append(_Group(type(law.atoms), tuple(places), law.drawn, law.method))
+    return tuple(groups)
