@@ -207,7 +207,8 @@ class Walk:
         if measure is None:
             return None
         assert isinstance(self.form, Differentiated)
-        found, by_atoms = self.form.with_slopes(measure, stack)
+        asked = any(output.entropies is not None for output in self.outputs)
+        found, by_atoms = self.form.with_slopes(measure, stack, entropies=asked)
         if found.lost is not None and found.lost.any():
             return None
         dtype = np.result_type(*sources)

@@ -49,7 +49,9 @@ class Distances(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return problem.absolute or isinstance(problem.score, Gaussian)
 
-    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+    def with_slopes(
+        self, measure: Measure, stack: Stack, entropies: bool = True
+    ) -> tuple[Statistics, Slopes]:
         draws = pooled(stack)
         known = profile_of(measure.score)
         assert known is not None

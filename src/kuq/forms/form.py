@@ -291,8 +291,10 @@ class Differentiated(ABC):
         """Whether it does so for a problem to which it applies."""
 
     @abstractmethod
-    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        """The statistics and their derivative."""
+    def with_slopes(
+        self, measure: Measure, stack: Stack, entropies: bool = True
+    ) -> tuple[Statistics, Slopes]:
+        """The statistics and their derivative; entropies may be missing if nobody asks."""
 
 
 def pairs(problem: Problem) -> int:

@@ -80,9 +80,11 @@ class ScalarPairs(Form, Expecting, Crossing, Differentiated):
         kinds = problem.only(Points, Normals, Products)
         return kinds and isinstance(problem.score, (Energy, Gaussian))
 
-    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+    def with_slopes(
+        self, measure: Measure, stack: Stack, entropies: bool = True
+    ) -> tuple[Statistics, Slopes]:
         name = "gaussian" if isinstance(measure.kernel, Gaussian) else "absolute"
-        return with_slopes(name, measure, stack)
+        return with_slopes(name, measure, stack, entropies)
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
         p, q = to_scalar_atoms(p), to_scalar_atoms(q)
@@ -139,8 +141,10 @@ class DrawPairs(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return isinstance(problem.score, Gaussian)
 
-    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return with_slopes("gaussian", measure, stack)
+    def with_slopes(
+        self, measure: Measure, stack: Stack, entropies: bool = True
+    ) -> tuple[Statistics, Slopes]:
+        return with_slopes("gaussian", measure, stack, entropies)
 
 
 class ScalarAtoms(NamedTuple):
@@ -229,12 +233,16 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 
 
-def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
+def with_slopes(
+    name: str, measure: Measure, stack: Stack, entropies: bool = True
+) -> tuple[Statistics, Slopes]:
     """Sums over pairs of atoms by the name of a compiled loop, and their derivatives."""
     atoms = flattened(stack)
-    entropies, total, size, (inside, outside) = twin("forms.scalar_slopes").statistics(
-        name, measure.bandwidth, *atoms
+    alone = entropies or atoms.weights is not None
+    each, total, size, found_slopes = twin("forms.scalar_slopes").statistics(
+        name, measure.bandwidth, *atoms, alone=alone
     )
+    inside, outside = found_slopes[0], found_slopes[-1]
 
     def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
         found, start = [], 0
@@ -253,7 +261,7 @@ def with_slopes(name: str, measure: Measure, stack: Stack) -> tuple[Statistics, 
             start = stop
         return found
 
-    return Statistics(entropies, total, _lost(measure, atoms, total, size)), slopes
+    return Statistics(each, total, _lost(measure, atoms, total, size)), slopes
 
 
 def _lost(measure: Measure, atoms: ScalarAtoms, total: Array, size: Array) -> Array | None:

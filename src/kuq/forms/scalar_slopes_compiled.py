@@ -130,11 +130,13 @@ def _loop(
     slopes: Any,
 ) -> None:
     count, n = loc.shape
-    numbers = slopes.shape[0] // (2 * count)
+    heads = entropies.shape[0]  # none if the dispersion alone is asked for
+    blocks = 2 if heads else 1
+    numbers = slopes.shape[0] // (blocks * count)
     several = count > members.size
     x, s, w = np.empty((count, _BLOCK)), np.empty((count, _BLOCK)), np.empty((count, _BLOCK))
     # Rows of sums: H of every member, both of the dispersion, slopes in the order of the result.
-    first = members.size + 2
+    first = heads + 2
     total = np.empty((first + slopes.shape[0], _BLOCK))
     found, both = np.empty((4, _BLOCK)), np.empty(_BLOCK)
     unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
@@ -155,7 +157,7 @@ def _loop(
                 a, b = owners[i], owners[j]
                 inside = a == b
                 share = 1.0 if inside else 2.0 * members[a] * members[b]
-                by = first if inside else first + numbers * count
+                by = first if inside else first + (blocks - 1) * numbers * count
                 product(share, w[i], w[j], both, size)
                 add(1.0, both, found[0], total[a if inside else first - 1], size)
                 add(1.0, both, found[1], total[by + i], size)
@@ -172,7 +174,7 @@ def _loop(
         # Pairs inside of members are in the dispersion 2 w (w − 1) times what they are in H.
         for m in range(members.size if several else 0):
             add(2.0 * members[m] * (members[m] - 1.0), both, total[m], total[first - 2], size)
-        for i in range(count):
+        for i in range(count if heads else 0):
             m = owners[i]
             share = 2.0 * members[m] * (members[m] - 1.0)
             for p in range(numbers if several else 0):
@@ -186,7 +188,7 @@ def _loop(
             if numbers == 3:
                 add(1.0, both, found[0], total[first + 2 * count + i], size)
         # In units of a column values alone change; in bandwidths the slopes do.
-        for m in range(members.size):
+        for m in range(heads):
             product(1.0, total[m], unit, entropies[m, start:], size)
         for q in range(2):
             product(1.0, total[first - 2 + q], unit, sums[q, start:], size)
@@ -276,12 +278,14 @@ def statistics(
     weights: np.ndarray | None,
     owners: np.ndarray,
     members: np.ndarray,
+    alone: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What ``scalar_pairs.statistics`` gives, and derivatives (2, 3, T, n).
 
     The first are of the entropy of an atom's own member, the second of the dispersion: by location,
     scale and, if there are weights, weight of every atom. By "distance" all are points, and there
-    is the derivative by location alone.
+    is the derivative by location alone. Without ``alone`` there are no entropies, and derivatives
+    of the dispersion only, (1, 3, T, n); for members of one atom.
     """
     count, n = loc.shape
     numbers = 1 if name == "distance" else 2 if weights is None else 3
@@ -290,7 +294,9 @@ def statistics(
     width = np.empty(0)
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
-    shapes = ((len(members), n), (2, n), (2 * numbers * count, n))
+    assert alone or count == len(members)
+    heads, blocks = (len(members), 2) if alone else (0, 1)
+    shapes = ((heads, n), (2, n), (blocks * numbers * count, n))
     whole = [np.empty(shape) for shape in shapes]
 
     def task(start: int, stop: int) -> None:
@@ -305,4 +311,4 @@ def statistics(
 
     spread(task, n, n * count * (count + 1), _BLOCK)
     entropies, sums, slopes = whole
-    return entropies, sums[0], sums[1], slopes.reshape(2, numbers, count, n)
+    return entropies, sums[0], sums[1], slopes.reshape(blocks, numbers, count, n)

@@ -57,8 +57,10 @@ class SortedDraws(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return problem.atoms <= _FEW_TOGETHER
 
-    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return with_slopes("distance", measure, stack)
+    def with_slopes(
+        self, measure: Measure, stack: Stack, entropies: bool = True
+    ) -> tuple[Statistics, Slopes]:
+        return with_slopes("distance", measure, stack, entropies)
 
 
 @final
@@ -107,8 +109,10 @@ class FewDraws(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return problem.atoms <= _FEW_TOGETHER
 
-    def with_slopes(self, measure: Measure, stack: Stack) -> tuple[Statistics, Slopes]:
-        return with_slopes("distance", measure, stack)
+    def with_slopes(
+        self, measure: Measure, stack: Stack, entropies: bool = True
+    ) -> tuple[Statistics, Slopes]:
+        return with_slopes("distance", measure, stack, entropies)
 
 
 def _equal_steps(values: Array) -> Array:
