@@ -205,15 +205,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _levels(options: argparse.Namespace, layout: Layout) -> int:
     """Decompose into levels, write, and print a summary."""
+    from kuq._replacing import check_target, write_text
     from kuq.files import Levels, partition_file
+    from kuq.reports.page import PAGE
     from kuq.reports.summary import table_of_parts
     from kuq.result import cut
 
     if options.report is not None:
-        raise ParameterError(
-            "there is no page about several levels; leave --report out (or --levels, for a page "
-            "about one level of members)"
-        )
+        check_target(options.report, PAGE, [options.file])
     score, estimator = options.score
     progress = ProgressBar()
     with _in_words_of_the_command():
@@ -229,20 +228,26 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
             estimator=options.estimator or estimator,
         )
     progress.end()
-    about = found.about
-    how = f"{about['units']}; {about['method']}; estimator {about['estimator']}"
-    fixed = f", fixed: {about['fixed']}" if "fixed" in about else ""
+    one = found.result
+    u = one.partition
+    fixed = f", fixed: {', '.join(u.fixed)}" if u.fixed else ""
     lines = [
-        f"{found.source.name}: {found.description}",
-        f"levels: {about['design']}{fixed}",
-        f"score: {cut(about['score'])} ({how})",
-        *(f"note: {note}" for note in (*found.notes, about.get("note")) if note),
+        f"{found.source.name}: {one.description}",
+        f"levels: {u.design}{fixed}",
+        f"score: {cut(repr(u.score))} ({u.units}; {u.method}; estimator {u.estimator})",
+        *(f"note: {note}" for note in (*one.notes, u.note) if note),
         "",
-        table_of_parts(found.parts, found.input_weights),
+        table_of_parts(u, one.input_weights),
         "",
         f"written: {found.out}",
     ]
     print(printable("\n".join(lines)))
+    if options.report is not None:
+        from kuq.reports.levels import levels_page
+
+        text = levels_page(found.source.name, {"": one}, found.out.name)
+        write_text(options.report, text, PAGE, [found.source, found.out])
+        print(f"report: {options.report}")
     return 0
 
 

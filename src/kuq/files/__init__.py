@@ -1,8 +1,8 @@
 """Predictions in files: read, decompose, and write the same format."""
 
 from kuq.files.decompose import Layout, decompose_file
-from kuq.files.decomposed import Decomposed, DecomposedFile
-from kuq.files.levels import Levels, PartitionedFile, partition_file
+from kuq.files.decomposed import Decomposed, DecomposedFile, Partitioned, PartitionedFile
+from kuq.files.levels import Levels, partition_file
 from kuq.files.roles import Names
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Layout",
     "Levels",
     "Names",
+    "Partitioned",
     "PartitionedFile",
     "decompose_file",
     "partition_file",

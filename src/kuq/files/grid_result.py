@@ -73,8 +73,8 @@ def read_result(
     )
     known = next(iter(call.operands[0].variables.values())).coords
     inside = [dim for dim in layout.event if dim in known]
-    coordinates = {dim: _readable(some[dim].values) for dim in dims if dim in some.coords}
-    coordinates |= {dim: _readable(known[dim].values) for dim in inside}
+    coordinates = {dim: readable(some[dim].values) for dim in dims if dim in some.coords}
+    coordinates |= {dim: readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
     cells = None if made.cells is None else made.cells.values
     looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, cells)
@@ -150,7 +150,7 @@ def _strides(
     return steps
 
 
-def _readable(values: np.ndarray) -> np.ndarray:
+def readable(values: np.ndarray) -> np.ndarray:
     """Coordinates that are not numbers as text."""
     if values.dtype.kind in "fiu":
         return values

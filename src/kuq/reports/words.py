@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from kuq.kernels.base import Kernel
 from kuq.kernels.event_weights import unweighted
 from kuq.kernels.names import NAMES, score_name
 from kuq.kernels.squared_error import SquaredError
+from kuq.partition import Partition
 from kuq.result import Uncertainty
 
 _SPELLED = {
@@ -18,6 +20,14 @@ _SPELLED = {
     "laplace": "Laplace kernel",
 }
 _LONGEST = 60
+#: How numbers were computed.
+METHODS = {
+    "exact": "by closed forms",
+    "quadrature": "by quadrature, accurate to 1e-8",
+    "samples": "from the draws in the prediction",
+    "sliced": "from the draws in the prediction, by random directions",
+    "monte-carlo": "by Monte Carlo, from draws that kuq made",
+}
 
 
 def spelled(name: str) -> str:
@@ -36,7 +46,20 @@ def _digits(number: str) -> str:
         return number  # median
 
 
-def score_in_words(u: Uncertainty) -> str:
+def facts_of_score(u: Uncertainty | Partition) -> list[str]:
+    """What a reader should know of the score of a result."""
+    card = u.score.card
+    facts = [f"k(x, y) = {card.formula}" if isinstance(u.score, Kernel) else card.formula]
+    if card.robust:
+        facts.append("bounded, so a single wrong member has limited influence")
+    if card.aleatoric_grows_with_spread:
+        facts.append("aleatoric uncertainty grows with the spread of a prediction")
+    if isinstance(u.score, SquaredError):
+        facts.append("only means are compared: members of different shape and equal mean agree")
+    return facts
+
+
+def score_in_words(u: Uncertainty | Partition) -> str:
     """The score of a result, and its estimator where that changes the numbers."""
     if isinstance(u.score, SquaredError) and u.estimator == "bma":
         return "variance (squared error with estimator bma)"

@@ -13,7 +13,7 @@ import kuq
 from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS
 from kuq.xarray.applied import applied
-from kuq.xarray.attributes import described, provenance, units_of
+from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
@@ -75,8 +75,7 @@ def decompose(
             raise kuq.ParameterError("level_dims name all dimensions of members; omit member_dim")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        parts = partition(data, score, levels, asked, weights, chosen, settings)
-        return parts.assign_attrs({**_kept(data), **parts.attrs})
+        return partition(data, score, levels, asked, weights, chosen, settings)[0]
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
@@ -98,7 +97,7 @@ def decompose(
     )
     if call.layout.family is POINTS:
         history["note"] = OF_POINTS
-    return xr.Dataset(named, attrs={**_kept(data), **history})
+    return xr.Dataset(named, attrs={**kept_attributes(data), **history})
 
 
 def _of_one_model(
@@ -113,7 +112,7 @@ def _of_one_model(
     total = found.rename("total").assign_attrs(long_name="total uncertainty")
     how = {name: total.attrs.pop(name) for name in ("score", "unbiased")}
     how |= {"method": "samples", "note": OF_ONE_MODEL}
-    return xr.Dataset({"total": total}, attrs={**_kept(data), **how})
+    return xr.Dataset({"total": total}, attrs={**kept_attributes(data), **how})
 
 
 def entropy(
@@ -283,9 +282,3 @@ def _described(result: xr.DataArray, name: str, call: Call) -> xr.DataArray:
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, None, unbiased=call.options["unbiased"])
     return described(result, name, units).assign_attrs(history)
-
-
-def _kept(data: Data) -> dict[Hashable, Any]:
-    """Attributes of the data that still hold: not those that name or describe the quantity."""
-    gone = () if isinstance(data, xr.Dataset) else ("units", "long_name", "standard_name")
-    return {name: value for name, value in data.attrs.items() if name not in gone}
