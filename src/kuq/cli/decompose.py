@@ -23,6 +23,7 @@ from kuq.kernels.names import NAMES
 if TYPE_CHECKING:
     from kuq.files import DecomposedFile, Layout
     from kuq.reports.judgement import Judgement
+    from kuq.result import Uncertainty
 
 _EXAMPLES = """\
 examples:
@@ -144,6 +145,14 @@ def add(commands: Commands) -> None:
         help="cells of a latitude-longitude grid count by their area: in the score where latitude "
         "is in --event, else in means",
     )
+    many = parser.add_argument_group("very many draws of vectors")
+    many.add_argument(
+        "--directions",
+        type=natural_number,
+        metavar="N",
+        help="compare draws along so many random directions in place of all pairs, such as 1000, "
+        "with standard errors; --seed chooses them",
+    )
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
     drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
     drawing.add_argument("--seed", type=natural_number, metavar="N", help="seed (default: 0)")
@@ -185,6 +194,7 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
             draws=options.monte_carlo,
             seed=options.seed,
+            directions=options.directions,
             estimator=options.estimator or estimator,
         )
     progress.end()
@@ -211,6 +221,8 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     from kuq.reports.summary import table_of_parts
     from kuq.result import cut
 
+    if options.directions is not None:
+        raise ParameterError("--levels and --directions do not go together; leave one out")
     if options.report is not None:
         check_target(options.report, PAGE, [options.file])
     score, estimator = options.score
@@ -260,6 +272,17 @@ def _in_words_of_the_command() -> Iterator[None]:
         raise NoClosedFormError(text) from None
 
 
+def _directions(u: Uncertainty, directions: int | None) -> list[str]:
+    """How far random directions leave the parts open, if these were asked for."""
+    if directions is None or u.standard_error is None:
+        return []
+    if u.method != "sliced":
+        return [f"all pairs of draws cost less than {directions} directions: no error by them", ""]
+    from kuq.reports.words import largest_errors
+
+    return [f"standard errors over {directions} directions: {largest_errors(u)}", ""]
+
+
 def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
     from kuq.reports.judgement import summary_of_judgement
     from kuq.reports.summary import summary_table
@@ -276,6 +299,7 @@ def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
             "",
             summary_table(u, one.input_weights),
             "",
+            *_directions(u, one.options.get("directions")),
             *summary_of_judgement(one, found),
         ]
     return "\n".join([*lines, f"written: {result.out}"])

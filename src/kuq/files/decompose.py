@@ -14,7 +14,7 @@ from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.dialect import Dialect
-from kuq.files.own import KINDS, MADE_BY, MARK, PARTS
+from kuq.files.own import ERRORS, KINDS, MADE_BY, MARK, PARTS
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
@@ -58,13 +58,15 @@ def decompose_file(
     progress: Progress | None = None,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     estimator: str = "pairwise",
 ) -> DecomposedFile:
     """Read a prediction, decompose its uncertainty, and write it in the same format.
 
     ``path`` ends in .npz, .csv, .tsv, .parquet, .nc or .zarr; ``out`` is by default the name with
     "-uncertainty" added. An output of an earlier call is replaced, anything else of that name is
-    refused. ``progress(done, total)`` is called now and then. Errors leave no file.
+    refused. ``progress(done, total)`` is called now and then. Errors leave no file. ``directions``
+    are for very many draws of vectors, and their standard errors are written, too.
 
     >>> import kuq, numpy as np, tempfile, pathlib
     >>> from kuq.files import decompose_file
@@ -79,6 +81,13 @@ def decompose_file(
     out = checked_paths(path, out)
     suffix = _suffix(path)
     options: dict[str, Any] = {"draws": draws, "seed": seed}
+    if directions is not None:
+        if suffix in TABLES:
+            raise ParameterError(
+                "--directions are for draws of vectors, and tables hold scalar outcomes, whose "
+                "draws are compared quickly anyway; leave them out"
+            )
+        options["directions"] = directions
     if layout.area_weights and suffix not in GRIDS:
         raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
     if suffix in GRIDS:
@@ -189,6 +198,8 @@ def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) ->
     kind = KINDS[out.suffix.lower()]
     if out.suffix.lower() in ARRAYS:
         arrays: dict[str, Any] = {**parts, **about(u)}
+        if u.standard_error is not None:
+            arrays |= dict(zip(ERRORS, map(np.asarray, u.standard_error), strict=True))
         with replacing(out, kind, [source]) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
         return

@@ -13,10 +13,10 @@ import numpy as np
 from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, Part
 from kuq.files.grid_source import opened, prediction_in, reading
-from kuq.files.own import PARTS
+from kuq.files.own import ERRORS, PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.files.words import EVIDENTIAL, for_what, of_kind
-from kuq.result import Uncertainty
+from kuq.result import PartErrors, Uncertainty
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,12 +55,14 @@ def read_result(
     """The components as they were written; every so many if there are more than fit."""
     call, about = made.call, made.about
     with opened(out) as grid:
-        written = grid.dataset[[f"{prefix}{part}" for part in PARTS]]
+        names = PARTS if options.get("directions") is None else (*PARTS, *ERRORS)
+        written = grid.dataset[[f"{prefix}{name}" for name in names]]
         total = written[f"{prefix}total"]
         some, every = thinned(written, total)
         some.load()
     dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
-    parts = {part: some[f"{prefix}{part}"].values for part in PARTS}
+    parts = {name: some[f"{prefix}{name}"].values for name in names}
+    errors = PartErrors(*(parts[name] for name in ERRORS)) if ERRORS[0] in parts else None
     uncertainty = Uncertainty(
         parts["total"],
         parts["aleatoric"],
@@ -70,6 +72,7 @@ def read_result(
         unbiased=True,
         method=str(about["method"]),
         units="dimensionless" if about["units"] == "1" else str(about["units"]),
+        standard_error=errors,
     )
     known = next(iter(call.operands[0].variables.values())).coords
     inside = [dim for dim in layout.event if dim in known]

@@ -141,6 +141,7 @@ def _decomposed(
         event,
         draws_dim=layout.sample,
         estimator=estimator,
+        directions=options.get("directions"),
         **settings,
     )
     u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in u})

@@ -15,6 +15,8 @@ from kuq._replacing import Kind
 
 #: The three components, in the order in which they are written.
 PARTS = ("total", "aleatoric", "epistemic")
+#: Their standard errors, where random directions were asked for.
+ERRORS = tuple(f"{part}_standard_error" for part in PARTS)
 #: The name of the mark in arrays, attributes and metadata, and what it says.
 MADE_BY, MARK = "made_by", "kuq decompose"
 #: What stands beside the components.
@@ -49,7 +51,8 @@ def _has_parts(names: Iterable[str]) -> bool:
 
 def _own_npz(path: Path) -> bool:
     with zipfile.ZipFile(path) as archive:
-        if set(archive.namelist()) != {f"{name}.npy" for name in (*PARTS, *ABOUT)}:
+        every = {f"{name}.npy" for name in (*PARTS, *ABOUT)}
+        if set(archive.namelist()) - {f"{name}.npy" for name in ERRORS} != every:
             return False
         with archive.open(f"{MADE_BY}.npy") as file:
             return str(np.lib.format.read_array(file, allow_pickle=False)) == MARK

@@ -43,7 +43,14 @@ from kuq.reports.page import (
     paragraph,
 )
 from kuq.reports.surety import apart_in_words, noise_in_words, same_law, same_law_in_words
-from kuq.reports.words import METHODS, facts_of_score, grouped, score_in_words, spelled
+from kuq.reports.words import (
+    METHODS,
+    facts_of_score,
+    grouped,
+    largest_errors,
+    score_in_words,
+    spelled,
+)
 from kuq.result import MemberTest
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
@@ -482,7 +489,9 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
         ("Total", "The sum of both."),
         ("Score", f"{score_in_words(u)}: {'; '.join(facts)}."
          + ("" if several else f" Unit: {u.units}.")),
-        ("Computed", f"{METHODS[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."),
+        ("Computed", f"{METHODS[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."
+         + (f" Standard errors over directions: {largest_errors(u)}." if u.method == "sliced"
+            and u.standard_error is not None else "")),
     ]  # fmt: skip
     if not u.is_split:
         entries[:3] = [("Spread", f"The {u.note}.")]

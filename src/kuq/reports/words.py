@@ -71,6 +71,13 @@ def score_in_words(u: Uncertainty | Partition) -> str:
     return f"{name}, estimator bma" if u.estimator == "bma" else name
 
 
+def largest_errors(u: Uncertainty) -> str:
+    """The largest standard errors over random directions of all inputs."""
+    assert u.standard_error is not None
+    worst = ((part, np.asarray(error)) for part, error in u.standard_error._asdict().items())
+    return ", ".join(f"{part} up to {np.nanmax(error):.2g}" for part, error in worst)
+
+
 def grouped(count: int) -> str:
     """A count with spaces between thousands."""
     return f"{count:,}".replace(",", " ")
