@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.fresh import limit_threads
 
 
 def stored(path: Path) -> dict[str, Any]:
@@ -31,3 +36,58 @@ def put_between(page: Path, begin: str, end: str, text: str) -> None:
 def between(page: Path, begin: str, end: str) -> str:
     """What stands between the marks of a page."""
     return page.read_text(encoding="utf-8").split(begin)[1].split(end)[0].strip()
+
+
+@dataclass(frozen=True)
+class Study:
+    """Results in a file and the table of a page that is made of them, with a command for both."""
+
+    name: str
+    text: str
+    store: Path
+    page: Path
+    rendered: Callable[[dict[str, Any]], str]
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        return f"<!-- table: python -m benchmarks.{self.name} -->", "<!-- end of table -->"
+
+    def stored(self) -> dict[str, Any]:
+        return stored(self.store)
+
+    def shown(self) -> str:
+        """The table as the page has it."""
+        return between(self.page, *self.marks)
+
+    def run(self, asked: dict[str, Callable[[], Any]]) -> None:
+        """Every cell that is not there yet, in this order."""
+        for key, ask in asked.items():
+            if key not in self.stored():
+                found = ask()
+                print(key, found, flush=True)
+                keep(self.stored() | {key: found}, self.store)
+
+    def command(
+        self,
+        asked: Callable[[argparse.Namespace], dict[str, Callable[[], Any]]],
+        arguments: list[str] | None,
+        **numbers: int,
+    ) -> int:
+        """Run what is missing and write the page; ``numbers`` are options with their defaults."""
+        parser = argparse.ArgumentParser(
+            prog=f"python -m benchmarks.{self.name}",
+            description=self.text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for name, default in numbers.items():
+            parser.add_argument(f"--{name}", type=int, default=default)
+        if numbers:
+            folder = os.environ.get("KUQ_DATA")
+            parser.add_argument("--data-dir", default=folder, help="a folder with the tables")
+        parser.add_argument("--render", action="store_true", help="write the page, run nothing")
+        options = parser.parse_args(arguments)
+        os.environ.update(limit_threads(1))
+        if not options.render:
+            self.run(asked(options))
+        put_between(self.page, *self.marks, self.rendered(self.stored()))
+        return 0
