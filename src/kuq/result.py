@@ -330,7 +330,7 @@ class MemberTest:
     uncertainty. ``excess`` (M, …): by how much the mean divergence of a member from the others is
     above that of all members; ``member_p_values`` (M, …): of a member standing as far apart as this
     one by chance, whichever member it is. Shapes … are those of the batch if ``per_input``, else
-    empty: sums over all inputs are tested. ``permutations`` is their number B; no p-value is below
+    empty: means over all inputs are tested. ``permutations`` is their number B; no p-value is below
     1/(B + 1).
     """
 

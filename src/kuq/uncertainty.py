@@ -622,7 +622,7 @@ def member_test(
     """Test whether members are the same law, and whether one of them does not belong, by draws.
 
     Members are ``Samples`` with equal weights whose draws are independent of each other. The
-    statistic is the epistemic uncertainty, summed over all inputs unless ``per_input``; draws
+    statistic is the epistemic uncertainty, the mean over inputs unless ``per_input``; draws
     change members in random ``permutations``, the same at all inputs. P-values are exact: under
     the hypothesis that all members are the same law one below 0.05 has a probability of at most
     0.05, also that of the member that stands farthest apart. More permutations give finer p-values.
