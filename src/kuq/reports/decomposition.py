@@ -20,7 +20,7 @@ from kuq.kernels.marginal import CRPS, Marginal
 from kuq.kernels.names import score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.reports import figures
-from kuq.reports.cases import cases
+from kuq.reports.cases import cases, single_values
 from kuq.reports.components import components, shown_parts
 from kuq.reports.figures import Axis, plain
 from kuq.reports.judged_page import judgement_section
@@ -40,6 +40,8 @@ _MOST_MEMBERS = 40
 _ROWS = 10
 _MOST_ACROSS = 400
 _MOST_DOTS = 1200
+#: The share of laws that are single values from which on a page says so.
+_SILENT = 0.1
 
 
 def decomposition_report(
@@ -139,6 +141,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
         yield paragraph(_one_level(u.note))
+        yield from _silence(one)
         yield from _infinite(one)
         return
     yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
@@ -150,6 +153,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
     yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
+    yield from _silence(one)
     yield from _infinite(one)
 
 
@@ -161,6 +165,20 @@ def _noise(one: Decomposed) -> Iterator[str]:
     words = noise_in_words(_known_part(one)[0], u, one.options)
     if words is not None:
         yield paragraph(words)
+
+
+def _silence(one: Decomposed) -> Iterator[str]:
+    """Laws that are single values now and then, such as leaves with one training row."""
+    some, _ = _known_part(one)
+    share = single_values(some) if isinstance(some, Ensemble) else 0.0
+    if share < _SILENT:
+        return
+    yield (
+        f"<div class='note'><b>{100 * share:.0f} % of what members predict are single values, "
+        "which know no noise.</b> What is noise there counts as disagreement. If these are leaves "
+        "of a forest with one training row, grow its trees with <code>min_samples_leaf=5</code> or "
+        'more, or take the noise from out-of-bag residuals: <code>noise="normal"</code>.</div>'
+    )
 
 
 def _known_part(one: Decomposed) -> tuple[Prediction | None, int]:
