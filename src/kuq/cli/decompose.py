@@ -23,6 +23,7 @@ from kuq.kernels.names import NAMES
 if TYPE_CHECKING:
     from kuq.files import DecomposedFile, Layout
     from kuq.reports.judgement import Judgement
+    from kuq.result import Uncertainty
 
 _EXAMPLES = """\
 examples:
@@ -267,10 +268,18 @@ def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
         lines += [
             f"{name}: {one.description}",
             f"score: {score_in_words(u)} ({u.units}; {u.method})",
-            *(f"note: {note}" for note in (*one.notes, u.note) if note),
+            *(f"note: {note}" for note in (*one.notes, *_of_split(u)) if note),
             "",
             summary_table(u, one.input_weights),
             "",
             *summary_of_judgement(one, found),
         ]
-    return "\n".join([*lines, f"written: {result.out}"])
+    split = [one.uncertainty.is_split for one in result.variables]
+    parts = "" if all(split) else " (total only)" if not any(split) else " (parts where split)"
+    return "\n".join([*lines, f"written: {result.out}{parts}"])
+
+
+def _of_split(u: Uncertainty) -> tuple[str, ...]:
+    from kuq.reports.words import total_in_words
+
+    return (u.note,) if u.is_split else (u.note, f"total is {total_in_words(u)}")

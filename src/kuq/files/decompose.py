@@ -14,7 +14,7 @@ from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.dialect import Dialect
-from kuq.files.own import KINDS, MADE_BY, MARK, PARTS
+from kuq.files.own import KINDS, MADE_BY, MARK, NOTE, PARTS
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
@@ -64,7 +64,9 @@ def decompose_file(
 
     ``path`` ends in .npz, .csv, .tsv, .parquet, .nc or .zarr; ``out`` is by default the name with
     "-uncertainty" added. An output of an earlier call is replaced, anything else of that name is
-    refused. ``progress(done, total)`` is called now and then. Errors leave no file.
+    refused. Where nothing can be split, as of members that are single values, aleatoric and
+    epistemic are missing in the file (NaN, empty cells), and its ``note`` says what ``total`` is.
+    ``progress(done, total)`` is called now and then. Errors leave no file.
 
     >>> import kuq, numpy as np, tempfile, pathlib
     >>> from kuq.files import decompose_file
@@ -180,12 +182,15 @@ def about(u: Uncertainty) -> dict[str, str]:
         "method": u.method,
         "estimator": u.estimator,
         "unbiased": str(u.unbiased),
+        **({NOTE: u.note} if u.note else {}),
         MADE_BY: MARK,
     }
 
 
 def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) -> None:
     parts = {part: np.asarray(u[part]) for part in PARTS}
+    if not u.is_split:  # what is not known is missing
+        parts |= {part: np.full(parts["total"].shape, np.nan) for part in PARTS[1:]}
     kind = KINDS[out.suffix.lower()]
     if out.suffix.lower() in ARRAYS:
         arrays: dict[str, Any] = {**parts, **about(u)}

@@ -16,7 +16,7 @@ from kuq.files.grid_source import opened, prediction_in, reading
 from kuq.files.own import PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.files.words import EVIDENTIAL, for_what, of_kind
-from kuq.result import Uncertainty
+from kuq.result import OF_POINTS, Uncertainty
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,6 +61,8 @@ def read_result(
         some.load()
     dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
     parts = {part: some[f"{prefix}{part}"].values for part in PARTS}
+    if about.get("note") == OF_POINTS:
+        parts |= {"aleatoric": 0 * parts["total"], "epistemic": parts["total"]}
     uncertainty = Uncertainty(
         parts["total"],
         parts["aleatoric"],

@@ -28,8 +28,8 @@ from kuq.reports.judgement import Judgement, judge
 from kuq.reports.outlier import Outlier, outlying_member
 from kuq.reports.page import card, definitions, figure, keys, page, paragraph
 from kuq.reports.surety import apart_in_words, noise_in_words, same_law, same_law_in_words
-from kuq.reports.words import grouped, score_in_words, spelled
-from kuq.result import MemberTest
+from kuq.reports.words import grouped, score_in_words, spelled, total_in_words
+from kuq.result import MemberTest, Uncertainty
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
 #: Inputs that are looked at for the divergences between members, and for maps.
@@ -140,7 +140,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if not u.is_split:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
-        yield paragraph(_one_level(u.note))
+        yield paragraph(_one_level(u))
         yield from _silence(one)
         yield from _infinite(one)
         return
@@ -199,12 +199,12 @@ def _infinite(one: Decomposed) -> Iterator[str]:
         yield paragraph(f"{count} values are infinite and left out of means and figures.")
 
 
-def _one_level(note: str) -> str:
+def _one_level(u: Uncertainty) -> str:
     return (
-        f"These numbers are the {note}. So they are not split into aleatoric and epistemic "
-        "uncertainty, and nothing follows from them about what more training data would change. "
-        "Members that predict distributions (a mean and a standard deviation, or draws) can be "
-        "split."
+        f"These numbers are the {u.note}. Each is {total_in_words(u)}. They are not split into "
+        "aleatoric and epistemic uncertainty, and nothing follows from them about what could still "
+        "be learned. Members that predict distributions (a mean and a standard deviation, or "
+        "draws) can be split."
     )
 
 
@@ -223,17 +223,18 @@ def _in_words(share: float | None) -> str:
         )
     if share < 0.1:
         return (
-            "Almost all of the uncertainty is aleatoric: the members agree with each other. More "
-            "training data of the same kind would change little; better inputs might."
+            "Almost all of the uncertainty is aleatoric: the members agree with each other, and "
+            "what is left is noise that each of them expects. More data of the same kind would "
+            "change little; other inputs might."
         )
     if share < 0.4:
         return (
-            "Most of the uncertainty is aleatoric, but the members also disagree. More training "
-            "data helps most at the inputs listed below."
+            "Most of the uncertainty is aleatoric, but the members also disagree, most of all at "
+            "the inputs listed below."
         )
     return (
         "A large part of the uncertainty is epistemic: the members disagree about the prediction "
-        "itself. More training data near the inputs listed below, or a better model, can reduce it."
+        "itself, most of all at the inputs listed below. There, better models can reduce it."
     )
 
 
@@ -251,8 +252,10 @@ def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> 
         f"{same} dashed line is the median. The few largest values are counted in the last bar."
     )
     yield "<div class='figures'>"
-    for part in every:
-        yield figure(figures.histogram(every[part], part, low, ticks, u.units), part.capitalize())
+    weights = None if one.input_weights is None else one.input_weights.ravel()
+    for part, values in every.items():
+        svg = figures.histogram(values, part, low, ticks, u.units, weights)
+        yield figure(svg, part.capitalize())
     yield "</div>"
     yield from _scatter(one, judged)
 
@@ -289,8 +292,8 @@ def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     text = "Each dot is an input."
     if comparable:
         text += (
-            " On the dashed line noise and disagreement are equally large; above it, better "
-            "training can help more than better measurements."
+            " On the dashed line noise and disagreement are equally large; above it the members "
+            "disagree by more than the noise that they expect."
         )
     yield paragraph(text)
     yield "<div class='figures one'>"
@@ -302,7 +305,7 @@ _TABLES = {
     "epistemic": (
         "The inputs that the model knows least about",
         "Sorted by epistemic uncertainty: where the members disagree most. These are the inputs to "
-        "look at, or to label, first.",
+        "look at first.",
     ),
     "total": (
         "The inputs with the largest spread",
@@ -311,7 +314,7 @@ _TABLES = {
     "aleatoric": (
         "The inputs with the most noise",
         "Sorted by aleatoric uncertainty: what the members themselves call uncertain. More data "
-        "like these would not help; other measurements might.",
+        "like these would not help; other inputs might.",
     ),
 }
 
@@ -536,7 +539,7 @@ def _outlier_note(
     change = half * np.asarray(influence.epistemic[member])
     now = half * _finite_mean(np.asarray(decompose(some, score, **options).epistemic))
     times = "infinitely many" if not np.isfinite(ratio) else f"{ratio:.1f}"
-    advice = "Check how it was trained"
+    advice = "Check how it was made"
     if not score.card.robust:
         advice += (
             ", or use a bounded score such as gaussian:median, under which a single member has "
@@ -580,16 +583,16 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
     entries = [
         ("Aleatoric", "What each member says about its own uncertainty, averaged over members: "
          "noise in the target, which more data cannot remove."),
-        ("Epistemic", "How far two members disagree on average: what the model does not know, "
-         "largest where training data are missing. The members stand for models that could also "
-         "have been trained."),
+        ("Epistemic", "How far two members disagree on average: what the models do not know, "
+         "largest where the data that they are made from tell little. The members stand for all "
+         "models that could have been made as well."),
         ("Total", "The sum of both."),
         ("Score", f"{score_in_words(u)}: {'; '.join(facts)}."
          + ("" if several else f" Unit: {u.units}.")),
         ("Computed", f"{methods[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."),
     ]  # fmt: skip
     if not u.is_split:
-        entries[:3] = [("Spread", f"The {u.note}.")]
+        entries[:3] = [("Spread", f"The {u.note}. It is {total_in_words(u)}.")]
     if written is not None:
         entries.append(("Written to", written))
     if np.any(np.asarray(u.epistemic) < 0):

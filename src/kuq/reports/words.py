@@ -7,7 +7,7 @@ import numpy as np
 from kuq.kernels.event_weights import unweighted
 from kuq.kernels.names import NAMES, score_name
 from kuq.kernels.squared_error import SquaredError
-from kuq.result import Uncertainty
+from kuq.result import OF_ONE_MODEL, Uncertainty, spread_in_words
 
 _SPELLED = {
     "crps": "CRPS",
@@ -46,6 +46,11 @@ def score_in_words(u: Uncertainty) -> str:
     counts = weights is not None and not np.isin(np.asarray(weights), (0.0, 1.0)).all()
     name = spelled(score_name(plain)) + (", weighted" if counts else "")
     return f"{name}, estimator bma" if u.estimator == "bma" else name
+
+
+def total_in_words(u: Uncertainty) -> str:
+    """What the total is where nothing is split: that differs between members and draws."""
+    return spread_in_words(u.score, u.estimator, u.note == OF_ONE_MODEL)
 
 
 def grouped(count: int) -> str:
