@@ -145,6 +145,10 @@ def add(commands: Commands) -> None:
         help="cells of a latitude-longitude grid count by their area: in the score where latitude "
         "is in --event, else in means",
     )
+    written = parser.add_argument_group("text, .csv and .tsv, where the file does not tell")
+    written.add_argument("--delimiter", metavar="MARK", help="what separates fields: , ; | or tab")
+    written.add_argument("--decimal", metavar="MARK", help="the decimal mark of numbers: . or ,")
+    written.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1 or cp1252")
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
     drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
     drawing.add_argument("--seed", type=natural_number, metavar="N", help="seed (default: 0)")
@@ -153,7 +157,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Decompose, write, and print a summary."""
     from kuq._replacing import check_target, write_text  # only here: other commands start at once
-    from kuq.files import Layout, decompose_file
+    from kuq.files import Layout, TextForm, decompose_file
     from kuq.files.roles import Names
     from kuq.reports.judgement import judge
     from kuq.reports.page import PAGE
@@ -168,7 +172,9 @@ def run(options: argparse.Namespace) -> int:
         options.nan,
         options.target,
         options.area_weights,
+        TextForm(options.delimiter, options.decimal, options.encoding),
     )
+    layout.check_format(options.file.suffix.lower())
     if options.levels is not None:
         return _levels(options, layout)
     if options.crossed or options.fixed:

@@ -2,6 +2,7 @@
 
 from kuq.files.decompose import Layout, decompose_file
 from kuq.files.decomposed import Decomposed, DecomposedFile
+from kuq.files.dialect import TextForm
 from kuq.files.levels import Levels, PartitionedFile, partition_file
 from kuq.files.roles import Names
 
@@ -12,6 +13,7 @@ __all__ = [
     "Levels",
     "Names",
     "PartitionedFile",
+    "TextForm",
     "decompose_file",
     "partition_file",
 ]

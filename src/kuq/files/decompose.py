@@ -13,7 +13,7 @@ from kuq.errors import ParameterError
 from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
-from kuq.files.dialect import Dialect
+from kuq.files.dialect import Dialect, TextForm
 from kuq.files.own import KINDS, MADE_BY, MARK, NOTE, PARTS
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
@@ -47,6 +47,15 @@ class Layout:
     #: Whether cells of a grid count by their area: in the score where latitude is a dimension of
     #: the event, else in means.
     area_weights: bool = False
+    #: How a .csv or .tsv file is written, where the file does not tell.
+    text: TextForm = field(default_factory=TextForm)
+
+    def check_format(self, suffix: str) -> None:
+        """Refuse what only other formats have."""
+        if self.area_weights and suffix not in GRIDS:
+            raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
+        if suffix not in TEXT and self.text.options():
+            raise ParameterError(f"{self.text.options()[0]} is for text, .csv and .tsv")
 
 
 def decompose_file(
@@ -81,8 +90,7 @@ def decompose_file(
     out = checked_paths(path, out)
     suffix = _suffix(path)
     options: dict[str, Any] = {"draws": draws, "seed": seed}
-    if layout.area_weights and suffix not in GRIDS:
-        raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
+    layout.check_format(suffix)
     if suffix in GRIDS:
         from kuq.files.grids import decompose_grid
 
@@ -119,6 +127,7 @@ def read_stored(path: Path, layout: Layout) -> StoredPrediction:
             sample=layout.sample,
             nan_policy=layout.nan_policy or "raise",
             target=layout.target,
+            form=layout.text,
         )
     event = _axis(layout.event[0], "--event") if layout.event else None
     if len(layout.event) > 1 or (event is not None and event < 0):
