@@ -27,6 +27,21 @@ OF_LEVELS_OF_POINTS = "the noise of single values is unknown; their spread is in
 _LONGEST = 80
 
 
+def spread_in_words(score: Score, estimator: str, of_one_model: bool) -> str:
+    """What the total of points, or of draws of one model, is.
+
+    Points are compared with each other, and draws are a law with an entropy, which is half as much:
+    so the same numbers have two totals.
+    """
+    if of_one_model:
+        return "the entropy of the draws, half of the mean divergence of two of them"
+    if score.local:
+        return "infinite under the log score"
+    if estimator == "bma":
+        return "the mean divergence of a member from the mixture of all"
+    return "the mean divergence of two members, twice the entropy that they have as draws"
+
+
 def cut(text: str) -> str:
     """A text that fits a line."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -153,6 +153,10 @@ def add(commands: Commands) -> None:
         help="compare draws along so many random directions in place of all pairs, such as 1000, "
         "with standard errors; --seed chooses them",
     )
+    written = parser.add_argument_group("text, .csv and .tsv, where the file does not tell")
+    written.add_argument("--delimiter", metavar="MARK", help="what separates fields: , ; | or tab")
+    written.add_argument("--decimal", metavar="MARK", help="the decimal mark of numbers: . or ,")
+    written.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1 or cp1252")
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
     drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
     drawing.add_argument("--seed", type=natural_number, metavar="N", help="seed (default: 0)")
@@ -161,7 +165,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Decompose, write, and print a summary."""
     from kuq._replacing import check_target, write_text  # only here: other commands start at once
-    from kuq.files import Layout, decompose_file
+    from kuq.files import Layout, TextForm, decompose_file
     from kuq.files.roles import Names
     from kuq.reports.judgement import judge
     from kuq.reports.page import PAGE
@@ -176,7 +180,9 @@ def run(options: argparse.Namespace) -> int:
         options.nan,
         options.target,
         options.area_weights,
+        TextForm(options.delimiter, options.decimal, options.encoding),
     )
+    layout.check_format(options.file.suffix.lower())
     if options.levels is not None:
         return _levels(options, layout)
     if options.crossed or options.fixed:
@@ -295,11 +301,19 @@ def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
         lines += [
             f"{name}: {one.description}",
             f"score: {score_in_words(u)} ({u.units}; {u.method})",
-            *(f"note: {note}" for note in (*one.notes, u.note) if note),
+            *(f"note: {note}" for note in (*one.notes, *_of_split(u)) if note),
             "",
             summary_table(u, one.input_weights),
             "",
             *_directions(u, one.options.get("directions")),
             *summary_of_judgement(one, found),
         ]
-    return "\n".join([*lines, f"written: {result.out}"])
+    split = [one.uncertainty.is_split for one in result.variables]
+    parts = "" if all(split) else " (total only)" if not any(split) else " (parts where split)"
+    return "\n".join([*lines, f"written: {result.out}{parts}"])
+
+
+def _of_split(u: Uncertainty) -> tuple[str, ...]:
+    from kuq.reports.words import total_in_words
+
+    return (u.note,) if u.is_split else (u.note, f"total is {total_in_words(u)}")

@@ -2,6 +2,7 @@
 
 from kuq.files.decompose import Layout, decompose_file
 from kuq.files.decomposed import Decomposed, DecomposedFile, Partitioned, PartitionedFile
+from kuq.files.dialect import TextForm
 from kuq.files.levels import Levels, partition_file
 from kuq.files.roles import Names
 
@@ -13,6 +14,7 @@ __all__ = [
     "Names",
     "Partitioned",
     "PartitionedFile",
+    "TextForm",
     "decompose_file",
     "partition_file",
 ]

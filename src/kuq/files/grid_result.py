@@ -16,7 +16,7 @@ from kuq.files.grid_source import opened, prediction_in, reading
 from kuq.files.own import ERRORS, PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.files.words import EVIDENTIAL, for_what, of_kind
-from kuq.result import PartErrors, Uncertainty
+from kuq.result import OF_POINTS, PartErrors, Uncertainty
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,6 +63,8 @@ def read_result(
     dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
     parts = {name: some[f"{prefix}{name}"].values for name in names}
     errors = PartErrors(*(parts[name] for name in ERRORS)) if ERRORS[0] in parts else None
+    if about.get("note") == OF_POINTS:
+        parts |= {"aleatoric": 0 * parts["total"], "epistemic": parts["total"]}
     uncertainty = Uncertainty(
         parts["total"],
         parts["aleatoric"],

@@ -21,6 +21,8 @@ ERRORS = tuple(f"{part}_standard_error" for part in PARTS)
 MADE_BY, MARK = "made_by", "kuq decompose"
 #: What stands beside the components.
 ABOUT = ("score", "units", "method", "estimator", "unbiased", MADE_BY)
+#: What stands there too if a reader has to know more of the split.
+NOTE = "note"
 #: A table in CSV has no place for a mark but quotes that change nothing: those of one name.
 _HEAD = re.compile(rb'(^|^\xef\xbb\xbf|[,;\t|])total([,;\t|])aleatoric\2"epistemic"\r?\n')
 _HEAD_BYTES = 2**20
@@ -51,8 +53,8 @@ def _has_parts(names: Iterable[str]) -> bool:
 
 def _own_npz(path: Path) -> bool:
     with zipfile.ZipFile(path) as archive:
-        every = {f"{name}.npy" for name in (*PARTS, *ABOUT)}
-        if set(archive.namelist()) - {f"{name}.npy" for name in ERRORS} != every:
+        names = {name.removesuffix(".npy") for name in archive.namelist()}
+        if names - {NOTE, *ERRORS} != {*PARTS, *ABOUT}:
             return False
         with archive.open(f"{MADE_BY}.npy") as file:
             return str(np.lib.format.read_array(file, allow_pickle=False)) == MARK

@@ -18,7 +18,7 @@ from kuq.kernels.marginal import CRPS, Marginal
 from kuq.kernels.names import score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.reports import figures
-from kuq.reports.cases import cases
+from kuq.reports.cases import cases, single_values
 from kuq.reports.components import components, shown_parts
 from kuq.reports.figures import plain
 from kuq.reports.inputs import (
@@ -50,8 +50,9 @@ from kuq.reports.words import (
     largest_errors,
     score_in_words,
     spelled,
+    total_in_words,
 )
-from kuq.result import MemberTest
+from kuq.result import MemberTest, Uncertainty
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
 #: Inputs that are looked at for the divergences between members, and for maps.
@@ -61,6 +62,8 @@ _NUMBERS_LOOKED_AT = 2**23
 _MOST_MEMBERS = 40
 _ROWS = 10
 _MOST_DOTS = 1200
+#: The share of laws that are single values from which on a page says so.
+_SILENT = 0.1
 
 
 def decomposition_report(
@@ -125,7 +128,8 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if not u.is_split:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
-        yield paragraph(_one_level(u.note))
+        yield paragraph(_one_level(u))
+        yield from _silence(one)
         yield from _infinite(one)
         return
     yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
@@ -137,6 +141,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
     yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
+    yield from _silence(one)
     yield from _infinite(one)
 
 
@@ -148,6 +153,20 @@ def _noise(one: Decomposed) -> Iterator[str]:
     words = noise_in_words(_known_part(one)[0], u, one.options)
     if words is not None:
         yield paragraph(words)
+
+
+def _silence(one: Decomposed) -> Iterator[str]:
+    """Laws that are single values now and then, such as leaves with one training row."""
+    some, _ = _known_part(one)
+    share = single_values(some) if isinstance(some, Ensemble) else 0.0
+    if share < _SILENT:
+        return
+    yield (
+        f"<div class='note'><b>{100 * share:.0f} % of what members predict are single values, "
+        "which know no noise.</b> What is noise there counts as disagreement. If these are leaves "
+        "of a forest with one training row, grow its trees with <code>min_samples_leaf=5</code> or "
+        'more, or take the noise from out-of-bag residuals: <code>noise="normal"</code>.</div>'
+    )
 
 
 def _known_part(one: Decomposed) -> tuple[Prediction | None, int]:
@@ -168,12 +187,12 @@ def _infinite(one: Decomposed) -> Iterator[str]:
         yield paragraph(f"{count} values are infinite and left out of means and figures.")
 
 
-def _one_level(note: str) -> str:
+def _one_level(u: Uncertainty) -> str:
     return (
-        f"These numbers are the {note}. So they are not split into aleatoric and epistemic "
-        "uncertainty, and nothing follows from them about what more training data would change. "
-        "Members that predict distributions (a mean and a standard deviation, or draws) can be "
-        "split."
+        f"These numbers are the {u.note}. Each is {total_in_words(u)}. They are not split into "
+        "aleatoric and epistemic uncertainty, and nothing follows from them about what could still "
+        "be learned. Members that predict distributions (a mean and a standard deviation, or "
+        "draws) can be split."
     )
 
 
@@ -192,17 +211,18 @@ def _in_words(share: float | None) -> str:
         )
     if share < 0.1:
         return (
-            "Almost all of the uncertainty is aleatoric: the members agree with each other. More "
-            "training data of the same kind would change little; better inputs might."
+            "Almost all of the uncertainty is aleatoric: the members agree with each other, and "
+            "what is left is noise that each of them expects. More data of the same kind would "
+            "change little; other inputs might."
         )
     if share < 0.4:
         return (
-            "Most of the uncertainty is aleatoric, but the members also disagree. More training "
-            "data helps most at the inputs listed below."
+            "Most of the uncertainty is aleatoric, but the members also disagree, most of all at "
+            "the inputs listed below."
         )
     return (
         "A large part of the uncertainty is epistemic: the members disagree about the prediction "
-        "itself. More training data near the inputs listed below, or a better model, can reduce it."
+        "itself, most of all at the inputs listed below. There, better models can reduce it."
     )
 
 
@@ -220,8 +240,10 @@ def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> 
         f"{same} dashed line is the median. The few largest values are counted in the last bar."
     )
     yield "<div class='figures'>"
-    for part in every:
-        yield figure(figures.histogram(every[part], part, low, ticks, u.units), part.capitalize())
+    weights = None if one.input_weights is None else one.input_weights.ravel()
+    for part, values in every.items():
+        svg = figures.histogram(values, part, low, ticks, u.units, weights)
+        yield figure(svg, part.capitalize())
     yield "</div>"
     yield from _scatter(one, judged)
 
@@ -258,8 +280,8 @@ def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     text = "Each dot is an input."
     if comparable:
         text += (
-            " On the dashed line noise and disagreement are equally large; above it, better "
-            "training can help more than better measurements."
+            " On the dashed line noise and disagreement are equally large; above it the members "
+            "disagree by more than the noise that they expect."
         )
     yield paragraph(text)
     yield "<div class='figures one'>"
@@ -271,7 +293,7 @@ _TABLES = {
     "epistemic": (
         "The inputs that the model knows least about",
         "Sorted by epistemic uncertainty: where the members disagree most. These are the inputs to "
-        "look at, or to label, first.",
+        "look at first.",
     ),
     "total": (
         "The inputs with the largest spread",
@@ -280,7 +302,7 @@ _TABLES = {
     "aleatoric": (
         "The inputs with the most noise",
         "Sorted by aleatoric uncertainty: what the members themselves call uncertain. More data "
-        "like these would not help; other measurements might.",
+        "like these would not help; other inputs might.",
     ),
 }
 
@@ -453,7 +475,7 @@ def _outlier_note(
     change = half * np.asarray(influence.epistemic[member])
     now = half * finite_mean(np.asarray(decompose(some, score, **options).epistemic))
     times = "infinitely many" if not np.isfinite(ratio) else f"{ratio:.1f}"
-    advice = "Check how it was trained"
+    advice = "Check how it was made"
     if not score.card.robust:
         advice += (
             ", or use a bounded score such as gaussian:median, under which a single member has "
@@ -483,9 +505,9 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
     entries = [
         ("Aleatoric", "What each member says about its own uncertainty, averaged over members: "
          "noise in the target, which more data cannot remove."),
-        ("Epistemic", "How far two members disagree on average: what the model does not know, "
-         "largest where training data are missing. The members stand for models that could also "
-         "have been trained."),
+        ("Epistemic", "How far two members disagree on average: what the models do not know, "
+         "largest where the data that they are made from tell little. The members stand for all "
+         "models that could have been made as well."),
         ("Total", "The sum of both."),
         ("Score", f"{score_in_words(u)}: {'; '.join(facts)}."
          + ("" if several else f" Unit: {u.units}.")),
@@ -494,7 +516,7 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
             and u.standard_error is not None else "")),
     ]  # fmt: skip
     if not u.is_split:
-        entries[:3] = [("Spread", f"The {u.note}.")]
+        entries[:3] = [("Spread", f"The {u.note}. It is {total_in_words(u)}.")]
     if written is not None:
         entries.append(("Written to", written))
     if np.any(np.asarray(u.epistemic) < 0):

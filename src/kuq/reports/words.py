@@ -9,7 +9,7 @@ from kuq.kernels.event_weights import unweighted
 from kuq.kernels.names import NAMES, score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.partition import Partition
-from kuq.result import Uncertainty
+from kuq.result import OF_ONE_MODEL, Uncertainty, spread_in_words
 
 _SPELLED = {
     "crps": "CRPS",
@@ -76,6 +76,11 @@ def largest_errors(u: Uncertainty) -> str:
     assert u.standard_error is not None
     worst = ((part, np.asarray(error)) for part, error in u.standard_error._asdict().items())
     return ", ".join(f"{part} up to {np.nanmax(error):.2g}" for part, error in worst)
+
+
+def total_in_words(u: Uncertainty) -> str:
+    """What the total is where nothing is split: that differs between members and draws."""
+    return spread_in_words(u.score, u.estimator, u.note == OF_ONE_MODEL)
 
 
 def grouped(count: int) -> str:

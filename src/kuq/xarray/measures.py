@@ -11,8 +11,8 @@ import numpy as np
 import xarray as xr
 
 import kuq
-from kuq.kernels.names import usual_estimator
-from kuq.result import OF_ONE_MODEL, OF_POINTS
+from kuq.kernels.names import as_score, usual_estimator
+from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
 from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
@@ -112,6 +112,10 @@ def decompose(
     )
     if call.layout.family is POINTS:
         history["note"] = OF_POINTS
+        spread = _spread("members", call.score, estimator)
+        unknown = {"long_name": "noise of the members, unknown"}
+        for part, text in zip(_PARTS, (spread, unknown, spread), strict=True):
+            named[part] = named[part].assign_attrs(text)
     return xr.Dataset(named, attrs={**kept_attributes(data), **history})
 
 
@@ -126,6 +130,17 @@ def _trial(call: Call, options: dict[str, Any], directions: int | None) -> kuq.U
     return kuq.decompose(trial, call.score, **options, directions=min(directions, fewest))
 
 
+def _spread(of: str, score: kuq.Score, estimator: str) -> dict[str, str]:
+    """What a total that is not split is called, and what it is."""
+    text = spread_in_words(score, estimator, of_one_model=of == "draws")
+    return {"long_name": f"spread of the {of}", "comment": text}
+
+
+def is_split(u: xr.Dataset) -> bool:
+    """Whether a result has two parts, by what it says of itself."""
+    return u.attrs.get("note") not in (OF_POINTS, OF_ONE_MODEL)
+
+
 def _of_one_model(
     data: Data,
     score: kuq.Score | str,
@@ -135,7 +150,8 @@ def _of_one_model(
 ) -> xr.Dataset:
     """The spread of draws: what the model does not know is not in them."""
     found = entropy(data, score, None, dims.sample, dims.event, weights=weights, **settings)
-    total = found.rename("total").assign_attrs(long_name="total uncertainty")
+    spread = _spread("draws", as_score(score), "pairwise")
+    total = found.rename("total").assign_attrs(spread)
     how = {name: total.attrs.pop(name) for name in ("score", "unbiased")}
     how |= {"method": "samples", "note": OF_ONE_MODEL}
     return xr.Dataset({"total": total}, attrs={**kept_attributes(data), **how})
