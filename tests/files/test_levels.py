@@ -236,3 +236,26 @@ def test_a_page_of_levels_has_labels_and_refuses_what_it_cannot_show(tmp_path):
         kuq.report(runs, labels=["a"], **options)
     single = kuq.Ensemble(kuq.Normal(np.array([[0.0, 1.0], [2.0, 3.0]]), 1.0), member_ndim=2)
     kuq.report(single, **options)
+
+
+def test_outcomes_that_are_grids_have_maps_of_their_cells(tmp_path):
+    """From a file and from memory: the means over inputs of every cell, on the same scale."""
+    values = np.random.default_rng(5).normal(280.0, 3.0, size=(2, 3, 7, 5, 6))
+    lat = np.linspace(-60.0, 60.0, 5)
+    dims = (*LEVELS[:2], "time", "lat", "lon")
+    data = xr.DataArray(values, dims=dims, coords={"lat": lat}, name="tas", attrs={"units": "K"})
+    path = save(data, tmp_path / "runs.nc")
+    page = tmp_path / "page.html"
+    words = ["decompose", str(path), "--levels", "scenario,model", "--score", "energy"]
+    assert main([*words, "--event", "lat,lon", "--report", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Cell by cell under the CRPS, mean over inputs." in text
+    wanted = kuq.xarray.decompose(data, "crps", level_dims=LEVELS[:2]).mean("time")
+    largest = max(float(wanted[name].max()) for name in wanted.data_vars)
+    assert text.count("aria-label='map of") == len(wanted.data_vars) == 4
+    assert text.count(f">{figures.shown(largest)}</text></svg>") == 4
+    runs = kuq.Ensemble(kuq.Point(values, event_ndim=2), member_ndim=2)
+    own = kuq.report(runs, kuq.Energy(), levels=LEVELS[:2], path=tmp_path / "own.html")
+    own = own.read_text(encoding="utf-8")
+    assert own.count("aria-label='map of") == 4
+    assert own.count(f">{figures.shown(largest)}</text></svg>") == 4

@@ -11,6 +11,7 @@ import numpy as np
 
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
+from kuq.kernels.base import Score
 from kuq.partition import Partition
 from kuq.result import Uncertainty
 
@@ -74,6 +75,10 @@ class Partitioned:
     coordinates: dict[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     input_weights: np.ndarray | None = None
+    event_dims: tuple[str, ...] = ()
+    #: The parts of every cell of an outcome that is a grid, (…, rows, columns), under a score of
+    #: single cells.
+    cells: Callable[[Score], dict[str, np.ndarray]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,6 +83,8 @@ def partition_file(
         (layout,) = every.values()
         u, used, notes, by_area = _decomposed(grid, layout, score, levels, draws, seed, estimator)
         units = str(u["total"].attrs["units"])
+        known = grid.dataset.coords
+        coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
         with telling(progress):
             written(u.drop_encoding(), out, path)
@@ -104,13 +106,26 @@ def partition_file(
         units="dimensionless" if units == "1" else units,
     )
     dims = tuple(str(dim) for dim in total.dims)
+    event = tuple(map(str, layout.event))
+
+    def cells(of_cell: Score) -> dict[str, np.ndarray]:
+        alone = dataclasses.replace(layout, event=(), area_weights=False)
+        with opened(path) as grid:
+            found = _decomposed(grid, alone, of_cell, levels, draws, seed, estimator)[0]
+            found = found.mean([dim for dim in found["total"].dims if dim not in event])
+            found = found.transpose(*event).compute()
+        return {str(name): np.asarray(part.values) for name, part in found.data_vars.items()}
+
     result = Partitioned(
         partition,
         f"members along {' × '.join(levels.dims)}; {for_what(sizes, [])}",
         dims or ("input",),
-        coordinates={dim: readable(total[dim].values) for dim in dims if dim in total.coords},
+        coordinates=coordinates
+        | {dim: readable(total[dim].values) for dim in dims if dim in total.coords},
         notes=(*notes, *told_thinned(steps)),
         input_weights=areas(total) if by_area else None,
+        event_dims=event,
+        cells=cells if len(event) == 2 else None,
     )
     return PartitionedFile(path, out, result)
 

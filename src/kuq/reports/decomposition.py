@@ -12,14 +12,12 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.files.decomposed import Decomposed, DecomposedFile, Part
 from kuq.files.own import PARTS
 from kuq.kernels.base import Kernel
-from kuq.kernels.energy import Energy
 from kuq.kernels.log_score import LogScore
-from kuq.kernels.marginal import CRPS, Marginal
-from kuq.kernels.names import score_name
+from kuq.kernels.marginal import Marginal
 from kuq.kernels.squared_error import SquaredError
 from kuq.reports import figures
 from kuq.reports.cases import cases, single_values
-from kuq.reports.components import components, shown_parts
+from kuq.reports.components import cell_kernel, components, named_by_cell, shown_parts
 from kuq.reports.figures import plain
 from kuq.reports.inputs import (
     all_alike,
@@ -49,7 +47,6 @@ from kuq.reports.words import (
     grouped,
     largest_errors,
     score_in_words,
-    spelled,
     total_in_words,
 )
 from kuq.result import MemberTest, Uncertainty
@@ -381,11 +378,11 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
         part = one.part(chosen)
         if len(part.prediction.event_shape) != 2 or min(part.prediction.event_shape) < 4:
             return
-        kernel = Marginal(_base(u.score), reduce=None)
+        kernel = cell_kernel(u.score)
         grids = _of_cells(part, kernel, one)
         names = one.event_dims or ("rows", "columns")
         unit = u.units if kernel.units == u.score.units else kernel.units
-        named = "CRPS" if kernel.kernel == Energy() else spelled(score_name(kernel.kernel))
+        named = named_by_cell(kernel)
         where = f"Cell by cell under the {named}, mean over {len(chosen)} inputs. "
     maps = {part: mean_map(values) for part, values in grids.items()}
     finite = np.concatenate([m[np.isfinite(m)] for m in maps.values()])
@@ -413,15 +410,6 @@ def _of_cells(part: Part, kernel: Kernel, one: Decomposed) -> dict[str, np.ndarr
     if part.cells is not None:
         hidden = hidden | ~part.cells
     return {name: np.where(hidden, np.nan, of_cells[name]) for name in shown_parts(one.uncertainty)}
-
-
-def _base(score: object) -> Kernel:
-    """The kernel to look at cells with: that of the score if it is a plain one."""
-    base = next(score.terms()).kernel if isinstance(score, Kernel) else None
-    bandwidth = getattr(base, "bandwidth", None)
-    if base is None or base.weights is not None or not isinstance(bandwidth, (float, type(None))):
-        return CRPS().kernel
-    return base
 
 
 def _members(one: Decomposed, several: bool) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from kuq.reports.decomposition import report_page
 from kuq.reports.levels import levels_page
 from kuq.reports.page import PAGE
 from kuq.uncertainty import decompose
+
+#: Inputs whose cells are looked at for maps.
+_INPUTS_OF_MAPS = 200
 
 
 def report(
@@ -109,12 +113,24 @@ def _partitioned(
     _check_labels(labels, batch)
     u = decompose(known, CRPS() if score is None else score, **options)
     dims = _dims(batch)
+
+    def of_cells(of_cell: Score) -> dict[str, np.ndarray]:
+        return dict(decompose(_some(known), of_cell, **options))
+
     return Partitioned(
         u,
         in_words(known, dict(zip(dims, batch, strict=True))),
         dims or ("input",),
         labels=() if labels is None else tuple(map(str, labels)),
+        cells=of_cells if len(known.event_shape) == 2 else None,
     )
+
+
+def _some(prediction: Prediction) -> Prediction:
+    """The prediction at some of its inputs, evenly spread, as axes of a batch that is one."""
+    inputs = math.prod(prediction.batch_shape)
+    places = np.unique(np.linspace(0, inputs - 1, min(inputs, _INPUTS_OF_MAPS)).astype(int))
+    return cases(prediction, places)
 
 
 def _known(prediction: Any) -> Prediction:

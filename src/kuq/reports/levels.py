@@ -10,6 +10,7 @@ import numpy as np
 from kuq.files.decomposed import Partitioned
 from kuq.partition import Partition
 from kuq.reports import figures
+from kuq.reports.components import cell_kernel, named_by_cell
 from kuq.reports.figures import plain
 from kuq.reports.inputs import finite_mean, label_of, mean_map, mean_of_rows, with_axes
 from kuq.reports.page import (
@@ -25,6 +26,8 @@ from kuq.reports.page import (
 from kuq.reports.words import METHODS, facts_of_score, grouped, score_in_words
 
 _ROWS = 10
+#: Rows and columns below which a map says little.
+_FEWEST_CELLS = 4
 #: Colours of the page for levels and interactions; noise has that of aleatoric uncertainty.
 _COLOURS = ("s0", "s2", "s3", "s4", "s5", "s6", "s7")
 
@@ -143,20 +146,31 @@ def _colour(u: Partition, name: str) -> str:
 
 
 def _maps(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iterator[str]:
-    if parts["total"].ndim < 2 or min(parts["total"].shape[-2:]) < 4:
-        return
-    maps = {name: mean_map(part) for name, part in parts.items()}
-    finite = np.concatenate([grid[np.isfinite(grid)] for grid in maps.values()])
-    limits = (float(min(finite.min(), 0.0)), float(finite.max()))
+    u = one.partition
+    names, unit = one.dims, u.units
     others = one.dims[:-2]
     where = f"Mean over {', '.join(others)}. " if others else ""
+    if parts["total"].ndim < 2 or min(parts["total"].shape[-2:]) < _FEWEST_CELLS:
+        if one.cells is None:
+            return
+        kernel = cell_kernel(u.score)
+        parts = {name: np.asarray(part, dtype=float) for name, part in one.cells(kernel).items()}
+        names = one.event_dims or ("rows", "columns")
+        unit = u.units if kernel.units == u.score.units else kernel.units
+        where = f"Cell by cell under the {named_by_cell(kernel)}, mean over inputs. "
+        if min(parts["total"].shape[-2:]) < _FEWEST_CELLS:
+            return
+    maps = {name: mean_map(part) for name, part in parts.items()}
+    finite = np.concatenate([grid[np.isfinite(grid)] for grid in maps.values()])
+    if finite.size == 0:
+        return
+    limits = (float(min(finite.min(), 0.0)), float(finite.max()))
     blank = " Cells without a colour are missing." if np.isnan(maps["total"]).any() else ""
     yield heading("Where on the grid", several)
     yield paragraph(f"{where}One scale for all; light is high.{blank}")
     yield "<div class='figures'>"
     for name, grid in maps.items():
-        cells, rows, columns = with_axes(one, one.dims, grid)
-        unit = one.partition.units
+        cells, rows, columns = with_axes(one, names, grid)
         svg = figures.grid_map(cells, f"map of {name}", unit, limits, rows, columns)
         yield figure(svg, name.capitalize())
     yield "</div>"
