@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import kuq
+from benchmarks.cells import put_between
 
 TABLES = (
     "yacht",
@@ -132,9 +133,7 @@ def main() -> None:
     text = table(results, rows)
     print(text)
     if options.write:
-        page = PAGE.read_text()
-        before, rest = page.split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+        put_between(PAGE, BEGIN, END, text)
 
 
 if __name__ == "__main__":

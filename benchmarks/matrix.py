@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ import kuq
 from benchmarks.measure import alternate, relative_error
 
 Pair = tuple[torch.Tensor, torch.Tensor]
+#: Parts of an uncertainty by levels.
+Parts = tuple[Any, ...]
 WIDTH = 1.0
 
 
@@ -238,6 +241,55 @@ def energy_of_normals(n: int) -> tuple:
     return ours(lambda: kuq.Ensemble(kuq.Normal(loc, scale, 1)), kuq.Energy()), plain
 
 
+def variances_by_level(n: int) -> tuple:
+    """Scenarios, models, runs. Plain: variances of means in NumPy, each less what is below it."""
+    rng = np.random.default_rng(5)
+    scenarios, models, runs = 3, 8, 5
+    values = rng.normal(0, 2, (scenarios, 1, 1, n)) + rng.normal(0, 1, (scenarios, models, 1, n))
+    values = values + rng.normal(size=(scenarios, models, runs, n))
+
+    def call() -> Parts:
+        members = kuq.Ensemble(kuq.Point(values), member_ndim=3)
+        u = kuq.decompose(members, "variance", levels=("scenario", "model", "run"))
+        return u["scenario"], u["model"], u["run"]
+
+    def plain() -> Parts:
+        run = values.var(axis=2, ddof=1).mean(axis=(0, 1))
+        of_models = values.mean(axis=2)
+        model = of_models.var(axis=1, ddof=1).mean(axis=0) - run / runs
+        scenario = of_models.mean(axis=1).var(axis=0, ddof=1) - (model + run / runs) / models
+        return scenario, model, run
+
+    return call, plain
+
+
+def crps_by_level(n: int) -> tuple:
+    """Runs of models that are normals. Plain: the matrix of all pairs, by groups, in torch."""
+    rng = np.random.default_rng(6)
+    models, runs = 8, 5
+    loc = rng.normal(0, 2, (models, 1, n)) + rng.normal(size=(models, runs, n))
+    scale = rng.uniform(0.5, 1.5, (models, runs, n))
+    tensors = [torch.from_numpy(array.reshape(-1, n)) for array in (loc, scale)]
+    group = torch.arange(models * runs) // runs
+    same = group[:, None] == group[None]
+    inside = same & ~torch.eye(len(group), dtype=torch.bool)
+
+    def call() -> Parts:
+        members = kuq.Ensemble(kuq.Normal(loc, scale), member_ndim=2)
+        u = kuq.decompose(members, kuq.CRPS(), levels=("model", "run"))
+        return u["noise"], u["model"], u["run"]
+
+    def plain() -> Parts:
+        loc, scale = tensors
+        table = expected_absolute(loc[:, None] - loc[None], scale[:, None] ** 2 + scale[None] ** 2)
+        own = torch.diagonal(table, dim1=0, dim2=1).T
+        apart = table - (own[:, None] + own[None]) / 2
+        run = apart[inside].mean(0)
+        return own.mean(0) / 2, apart[~same].mean(0) - run, run
+
+    return call, plain
+
+
 CELLS: tuple[Cell, ...] = (
     *(
         Cell(f"normals {name}", f"normals, M=10, {name}", 2000, 500, normals(name, 10), 3)
@@ -286,6 +338,22 @@ CELLS: tuple[Cell, ...] = (
         energy_of_normals,
         3,
         0.2,
+    ),
+    Cell(
+        "levels variance",
+        "levels of points, 3 scenarios / 8 models / 5 runs, variance, against NumPy",
+        2000,
+        500,
+        variances_by_level,
+        0.1,
+    ),
+    Cell(
+        "levels CRPS",
+        "levels of normals, 8 models / 5 runs, CRPS",
+        500,
+        100,
+        crps_by_level,
+        3,
     ),
     Cell("n=32", "normals, M=5, CRPS, NumPy arrays", 32, 32, normals("CRPS", 5), 0.25),
     Cell("n=32 torch", "normals, M=5, CRPS, torch tensors", 32, 32, normals("CRPS", 5, True), 0.25),

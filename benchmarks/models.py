@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import cells
 from benchmarks.fresh import ROOT, limit_threads
 from benchmarks.published import ENSEMBLE, PUBLISHED
 
@@ -111,7 +112,7 @@ def cell(x: np.ndarray, y: np.ndarray, split: int, representation: str) -> dict[
 
 
 def stored() -> dict[str, Any]:
-    return json.loads(STORE.read_text(encoding="utf-8")) if STORE.is_file() else {}
+    return cells.stored(STORE)
 
 
 def run(sets: list[str], representations: list[str], splits: int, folder: Path) -> None:
@@ -125,21 +126,13 @@ def run(sets: list[str], representations: list[str], splits: int, folder: Path) 
                     continue
                 found = cell(x, y, split, representation)
                 print(key, found, flush=True)
-                keep(stored() | {key: found})
+                cells.keep(stored() | {key: found}, STORE)
 
 
-def keep(cells: dict[str, Any]) -> None:
-    """One line for each cell; a command that is stopped leaves the old file or the new one."""
-    text = ",\n".join(f"{json.dumps(key)}: {json.dumps(cells[key])}" for key in sorted(cells))
-    part = STORE.with_suffix(f".{os.getpid()}")
-    part.write_text("{\n" + text + "\n}\n", encoding="utf-8")
-    part.replace(STORE)
-
-
-def of_table(cells: dict[str, Any], name: str, representation: str) -> dict[int, dict[str, Any]]:
+def of_table(results: dict[str, Any], name: str, representation: str) -> dict[int, dict[str, Any]]:
     """The cells of a table and a representation, by split."""
     found = {}
-    for key, values in cells.items():
+    for key, values in results.items():
         own, split, which = key.split(" ")
         if (own, which) == (name, representation):
             found[int(split)] = values
@@ -152,7 +145,7 @@ def ratio(found: dict[int, dict[str, Any]], name: str) -> float:
     return float(ours / np.mean([ENSEMBLE[name][split] for split in found]))
 
 
-def rendered(cells: dict[str, Any]) -> str:
+def rendered(results: dict[str, Any]) -> str:
     """The tables in Markdown: cells that were not run are empty."""
     head = ["", "published, all splits", *REPRESENTATIONS]
     lines = [head, ["---"] * len(head)]
@@ -160,7 +153,7 @@ def rendered(cells: dict[str, Any]) -> str:
     for name, (single, ensemble) in PUBLISHED.items():
         line = [name, f"{single:.4g} / {ensemble:.4g}"]
         for which in REPRESENTATIONS:
-            found = of_table(cells, name, which)
+            found = of_table(results, name, which)
             line.append(_shown(found, name) if found else "")
             if found:
                 ratios[which][name] = ratio(found, name)
@@ -183,10 +176,7 @@ def _shown(found: dict[int, dict[str, Any]], name: str) -> str:
 
 
 def render() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{rendered(stored())}\n{END}{after}", encoding="utf-8")
+    cells.put_between(PAGE, BEGIN, END, rendered(stored()))
 
 
 def main(arguments: list[str] | None = None) -> int:

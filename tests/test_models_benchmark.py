@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks import models
+from benchmarks import cells, models
 from benchmarks.published import ENSEMBLE, PUBLISHED
 
 
@@ -33,12 +33,12 @@ def cell(crps, single=None):
 
 
 def test_the_table_has_what_was_run_and_nothing_else():
-    cells = {
+    finished = {
         "yacht 0 normal": cell(0.2, 0.3),
         "yacht 1 normal": cell(0.4, 0.5),
         "yacht 1 evidential": cell(0.1),
     }
-    lines = models.rendered(cells).splitlines()
+    lines = models.rendered(finished).splitlines()
     row = next(line for line in lines if line.startswith("| yacht"))
     same = (0.14746 + 0.28491) / 2
     assert row.split(" | ")[2] == f"0.4 / 0.3 ({0.3 / same:.2f}, n=2)"
@@ -64,7 +64,7 @@ def test_finished_cells_are_kept_and_run_again_after_a_change(tmp_path, monkeypa
     assert ran == [(0, "normal"), (1, "normal"), (0, "mixture"), (1, "mixture")]
     stored = json.loads((tmp_path / "models.json").read_text())
     stored["yacht 1 normal"]["settings"] = "former"
-    models.keep(stored)
+    cells.keep(stored, models.STORE)
     models.run(["yacht"], ["normal"], 2, tmp_path)
     assert ran[4:] == [(1, "normal")]
 
@@ -81,9 +81,8 @@ def test_a_cell_is_scored_in_the_units_of_the_target():
 
 
 def test_the_page_is_made_from_the_stored_cells():
-    page = models.PAGE.read_text(encoding="utf-8")
-    between = page.split(models.BEGIN)[1].split(models.END)[0].strip()
-    assert between == models.rendered(models.stored())
+    shown = cells.between(models.PAGE, models.BEGIN, models.END)
+    assert shown == models.rendered(models.stored())
     for key, values in models.stored().items():
         name, split, representation = key.split(" ")
         assert name in models.ORDER

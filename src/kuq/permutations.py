@@ -113,7 +113,7 @@ def check_draws(prediction: Ensemble) -> None:
     """Refuse what is not made of equally weighted draws of at least two members."""
     members = prediction.members
     laws = members if isinstance(members, tuple) else (members,)
-    if not all(isinstance(law, Samples) for law in laws):
+    if not all(isinstance(law, Samples) and not law.whole for law in laws):
         raise ParameterError(
             f"member_test needs members that are draws (Samples), got {prediction!r}; of laws that "
             "are known nothing is left to chance: they differ if their divergence is not zero, see "

@@ -27,6 +27,21 @@ OF_LEVELS_OF_POINTS = "the noise of single values is unknown; their spread is in
 _LONGEST = 80
 
 
+def spread_in_words(score: Score, estimator: str, of_one_model: bool) -> str:
+    """What the total of points, or of draws of one model, is.
+
+    Points are compared with each other, and draws are a law with an entropy, which is half as much:
+    so the same numbers have two totals.
+    """
+    if of_one_model:
+        return "the entropy of the draws, half of the mean divergence of two of them"
+    if score.local:
+        return "infinite under the log score"
+    if estimator == "bma":
+        return "the mean divergence of a member from the mixture of all"
+    return "the mean divergence of two members, twice the entropy that they have as draws"
+
+
 def cut(text: str) -> str:
     """A text that fits a line."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -330,7 +345,7 @@ class MemberTest:
     uncertainty. ``excess`` (M, …): by how much the mean divergence of a member from the others is
     above that of all members; ``member_p_values`` (M, …): of a member standing as far apart as this
     one by chance, whichever member it is. Shapes … are those of the batch if ``per_input``, else
-    empty: sums over all inputs are tested. ``permutations`` is their number B; no p-value is below
+    empty: means over all inputs are tested. ``permutations`` is their number B; no p-value is below
     1/(B + 1).
     """
 

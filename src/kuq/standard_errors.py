@@ -102,7 +102,7 @@ def _fewest_draws(prediction: Ensemble, score: Score, options: Options) -> int |
     """Draws of the member that has the fewest, in the sight of any term."""
     members = prediction.members
     laws = members if isinstance(members, tuple) else (members,)
-    counts = [law.draw_count for law in laws if isinstance(law, Samples)]
+    counts = [law.draw_count for law in laws if isinstance(law, Samples) and not law.whole]
     if not counts and options.draws is not None:  # which may not be needed
         seen = [views(term, options, prediction)[0].stack for term in score.parts]
         counts = [law.count for stack in seen for law in stack.groups if law.drawn]

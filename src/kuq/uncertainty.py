@@ -621,8 +621,9 @@ def member_test(
 ) -> MemberTest:
     """Test whether members are the same law, and whether one of them does not belong, by draws.
 
-    Members are ``Samples`` with equal weights whose draws are independent of each other. The
-    statistic is the epistemic uncertainty, summed over all inputs unless ``per_input``; draws
+    Members are ``Samples`` with equal weights whose draws are independent of each other (so none
+    with ``whole=True``, which are laws that are known). The
+    statistic is the epistemic uncertainty, the mean over inputs unless ``per_input``; draws
     change members in random ``permutations``, the same at all inputs. P-values are exact: under
     the hypothesis that all members are the same law one below 0.05 has a probability of at most
     0.05, also that of the member that stands farthest apart. More permutations give finer p-values.
@@ -735,7 +736,9 @@ def _check_draws(prediction: Ensemble, options: Options) -> None:
     """
     members = prediction.members
     for law in members if isinstance(members, tuple) else (members,):
-        if not isinstance(law, Samples) or law.weights is None or law.nan_policy == "omit":
+        if not isinstance(law, Samples) or law.whole or law.weights is None:
+            continue
+        if law.nan_policy == "omit":
             continue
         xp = namespace(law.weights)
         alone = xp.max(law.weights, axis=-1) > 1 - 1e-9
@@ -744,9 +747,7 @@ def _check_draws(prediction: Ensemble, options: Options) -> None:
             raise InsufficientDataError(
                 f"{count} of {math.prod(alone.shape)} laws have all weight on one draw, and "
                 'unbiased statistics need two; pass unbiased="members", which takes draws as they '
-                "are. If these are leaves of a forest with one training row, they know no noise: "
-                "grow trees with min_samples_leaf=5, or take the noise from out-of-bag residuals: "
-                'forest_ensemble(..., noise="normal")'
+                "are, or Samples(..., whole=True) where they are the law itself"
             )
 
 

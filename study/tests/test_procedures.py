@@ -35,6 +35,7 @@ PREDICTIONS = {
         )
     ),
     "draws": kuq.Ensemble(kuq.Samples(LOC, weights=chances(2, 4, 5, 3))),
+    "whole laws": kuq.Ensemble(kuq.Samples(LOC, weights=chances(2, 4, 5, 3), whole=True)),
     "students": kuq.Ensemble(kuq.StudentT(4.0, LOC[..., 0], 0.5)),
     "different kinds": kuq.Ensemble(
         [

@@ -98,7 +98,7 @@ CASES = {
     "unpaired.csv": (text("mean_0,std_0,mean_1\n1,2,3\n"), "every member"),
     "missing.csv": (text("mean_0,std_0,mean_1,std_1\n1,,1,1\n"), "finite"),
     "incomplete.csv": (text(ROWS), "2 inputs × 2 members"),
-    "twice.csv": (text(ROWS + "0,a,1,1\n"), "twice"),
+    "twice.csv": (text(ROWS + "0,a,1,1\n"), "line 5 repeats line 2"),
     "one_number.csv": (text("sample_0,sample_1\n1,2\n"), "two numbers"),
     "taken.csv": (text("total,mean_0,std_0,mean_1,std_1\n9,1,1,2,1\n"), "'total' already"),
     "truncated.parquet": (truncated_parquet, "cannot be read"),

@@ -7,7 +7,7 @@ import pytest
 
 import kuq
 from kuq.cli import main
-from kuq.files import decompose_file
+from kuq.files import Layout, TextForm, decompose_file
 
 pd = pytest.importorskip("pandas")
 
@@ -111,3 +111,71 @@ def test_the_index_of_pandas_has_no_name(tmp_path):
     result = decompose_file(tmp_path / "q.csv", kuq.CRPS())
     assert result.dims == ("row",)
     assert result.only.notes == ()
+
+
+THREE_DECIMALS = "mean_0;std_0;mean_1;std_1\n1,234;1,100;2,111;1,000\n2,345;1,100;2,222;1,000\n"
+
+
+def test_three_decimals_everywhere_are_read_when_told(tmp_path, monkeypatch, capsys):
+    """Decimal commas with exactly three decimals were refused, and no option said what is meant."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text(THREE_DECIMALS)
+    assert main(["decompose", "p.csv"]) == 2
+    assert "--decimal ," in capsys.readouterr().err
+    assert main(["decompose", "p.csv", "--decimal", ",", "--score", "squared"]) == 0
+    written = pd.read_csv("p-uncertainty.csv", sep=";", decimal=",")
+    expected = [(2.111 - 1.234) ** 2, (2.345 - 2.222) ** 2]
+    np.testing.assert_allclose(written["epistemic"], expected, rtol=1e-12)
+    capsys.readouterr()
+    assert main(["decompose", "p.csv", "--decimal", "."]) == 2
+    assert "'1,234' in line 2" in capsys.readouterr().err
+    (tmp_path / "q.csv").write_text("mean_0;std_0;mean_1;std_1\n1,234;1.100;2;1\n")
+    assert main(["decompose", "q.csv", "--decimal", ","]) == 2
+    assert "'1.100'" in capsys.readouterr().err  # may be more than a thousand
+
+
+def test_two_ways_to_separate_fields_are_told_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("member_0;x, y;member_1\n1;a, b;2\n3;c, d;5\n")
+    assert main(["decompose", "p.csv"]) == 2
+    said = capsys.readouterr().err
+    assert "--delimiter ','" in said
+    assert "--delimiter ';'" in said
+    assert main(["decompose", "p.csv", "--delimiter", ";", "--score", "squared"]) == 0
+    assert pd.read_csv("p-uncertainty.csv", sep=";")["total"].tolist() == [1.0, 4.0]
+    (tmp_path / "t.csv").write_text("member_0\tmember_1\n1\t2\n")
+    for tab in ("tab", "\\t", "\t"):
+        assert main(["decompose", "t.csv", "--delimiter", tab]) == 0
+    (tmp_path / "s.csv").write_text("sep=;\nmember_0;member_1\n1;2\n")
+    assert main(["decompose", "s.csv", "--delimiter", ";"]) == 0
+    capsys.readouterr()
+    assert main(["decompose", "s.csv", "--delimiter", ","]) == 2
+    assert "leave the option out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "mac_roman", "utf-8", "utf-16"])
+def test_an_encoding_is_taken_as_told(encoding, tmp_path):
+    """Bytes of one encoding are letters in another: only its writer knows."""
+    path = tmp_path / "p.csv"
+    path.write_text("Straße,member_0,member_1\nKöln,1,2\n", encoding=encoding)
+    layout = Layout(text=TextForm(encoding=encoding))
+    assert decompose_file(path, kuq.CRPS(), layout=layout).labels == ("Köln",)
+    if encoding == "mac_roman":
+        assert decompose_file(path, kuq.CRPS()).labels != ("Köln",)
+
+
+def test_what_options_cannot_mean_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("member_0,member_1\n1,2\n")
+    np.savez("p.npz", predictions=np.ones((2, 3)))
+    for options, word in (
+        (["p.csv", "--decimal", "x"], "'.' or ','"),
+        (["p.csv", "--delimiter", ":"], "'tab'"),
+        (["p.csv", "--encoding", "klingon"], "one that Python knows"),
+        (["p.csv", "--encoding", "base64"], "one that Python knows"),
+        (["p.csv", "--encoding", "utf-16"], "is not text"),
+        (["p.npz", "--decimal", ","], "--decimal is for text"),
+        (["p.npz", "--encoding", "utf-8"], "--encoding is for text"),
+    ):
+        assert main(["decompose", *options]) == 2
+        assert word in capsys.readouterr().err

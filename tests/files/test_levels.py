@@ -8,12 +8,21 @@ import pytest
 import kuq
 from kuq.cli import main
 from kuq.files import Layout, Levels, decompose_file, grids, partition_file
+from kuq.reports import figures
+from kuq.reports.figures import plain
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("h5netcdf")
 pytest.importorskip("zarr")
 
 LEVELS = ("scenario", "model", "run")
+
+
+@pytest.fixture(params=["torch", "jax"])
+def library(request):
+    """Arrays of another library."""
+    module = pytest.importorskip(request.param)
+    return module.asarray if request.param == "torch" else module.numpy.asarray
 
 
 def runs(seed=0, missing=False):
@@ -64,10 +73,10 @@ def test_files_have_the_numbers_of_the_library(tmp_path, monkeypatch, suffix, pi
     assert set(written.data_vars) == set(wanted.data_vars)
     for name in wanted.data_vars:
         np.testing.assert_allclose(written[name], wanted[name], rtol=1e-12, atol=1e-12)
-        np.testing.assert_array_equal(found.parts[name], written[name])
+        np.testing.assert_array_equal(found.result.partition[name], written[name])
         assert written[name].attrs["units"] == "K"
-    assert found.about["design"] == "scenario × model / run"
-    assert found.about["units"] == "K"
+    assert found.result.partition.design == "scenario × model / run"
+    assert found.result.partition.units == "K"
     partition_file(path, kuq.CRPS(), Levels(LEVELS))  # its own output is replaced
     with pytest.raises(kuq.KuqError):
         partition_file(path, kuq.CRPS(), Levels(LEVELS), out=path)
@@ -91,10 +100,10 @@ def test_draws_missing_runs_and_areas(tmp_path):
         path, kuq.CRPS(), Levels(LEVELS), layout=Layout(nan_policy="omit", area_weights=True)
     )
     wanted = kuq.xarray.decompose(data, "crps", level_dims=LEVELS, nan_policy="omit")
-    np.testing.assert_allclose(found.parts["run"], wanted.run, rtol=1e-12, atol=1e-12)
-    assert np.isnan(found.parts["total"]).sum() == 1
+    np.testing.assert_allclose(found.result.partition["run"], wanted.run, rtol=1e-12, atol=1e-12)
+    assert np.isnan(found.result.partition["total"]).sum() == 1
     np.testing.assert_allclose(
-        found.input_weights[:, 0], kuq.xarray.area_weights(data).values, rtol=1e-12
+        found.result.input_weights[:, 0], kuq.xarray.area_weights(data).values, rtol=1e-12
     )
     drawn = partition_file(
         save(runs(), tmp_path / "more.nc"),
@@ -106,8 +115,10 @@ def test_draws_missing_runs_and_areas(tmp_path):
         runs(), "crps", level_dims=LEVELS[:2], draws_dim="run", event_dims=("lat", "lon"),
         weights="area",
     )  # fmt: skip
-    np.testing.assert_allclose(drawn.parts["noise"], wanted.noise, rtol=1e-12, atol=1e-12)
-    assert drawn.input_weights is None
+    np.testing.assert_allclose(
+        drawn.result.partition["noise"], wanted.noise, rtol=1e-12, atol=1e-12
+    )
+    assert drawn.result.input_weights is None
 
 
 def test_the_command_prints_every_part(tmp_path, capsys):
@@ -136,7 +147,6 @@ def test_the_command_prints_every_part(tmp_path, capsys):
         (["--levels", "scenario,nope,run"], "nope"),
         (["--levels", "scenario,model"], "'number' looks like a dimension of members"),
         (["--levels", "scenario,model,run", "--member", "run"], "--member"),
-        (["--levels", "scenario,model,run", "--report", "x.html"], "--report"),
         (["--levels", "scenario,model,run", "--target", "y"], "--target"),
         (["--crossed", "scenario,model"], "--levels"),
         (["--levels", "scenario,model,run", "--crossed", "scenario,run"], "one after the other"),
@@ -163,3 +173,89 @@ def test_levels_are_for_grids(tmp_path):
         partition_file(path, kuq.CRPS(), levels)
     with pytest.raises(kuq.KuqError):
         decompose_file(path, kuq.CRPS())
+
+
+def cells_of(page, first):
+    """The cells of the row of a table that begins with a text."""
+    row = page.split(f"<td>{first}</td>")[1].split("</tr>")[0]
+    return [cell.split("</td>")[0] for cell in row.split("<td>")[1:]]
+
+
+def test_the_command_writes_a_page_with_one_scale(tmp_path, capsys):
+    path = save(runs(), tmp_path / "runs.nc")
+    page = tmp_path / "page.html"
+    words = ["decompose", str(path), "--levels", ",".join(LEVELS), "--score", "gaussian:median"]
+    words += ["--crossed", "scenario,model", "--fixed", "scenario", "--report", str(page)]
+    assert main(words) == 0
+    assert f"report: {page}" in capsys.readouterr().out
+    text = page.read_text(encoding="utf-8")
+    wanted = read_back(tmp_path / "runs-uncertainty.nc")
+    for name in wanted.data_vars:
+        values = wanted[name].values
+        shown = cells_of(text, name)
+        assert shown[0] == plain(values.mean()), name
+        if name != "total":
+            assert shown[1] == f"{100 * values.mean() / wanted.total.values.mean():.1f} %"
+    assert text.count("aria-label='map of") == len(wanted.data_vars)
+    # The numbers at the ends of a scale, which are the same in all maps.
+    largest = figures.shown(max(float(wanted[name].max()) for name in wanted.data_vars))
+    assert text.count(f">{largest}</text></svg>") == len(wanted.data_vars)
+    assert "Levels: scenario × model / run, fixed: scenario." in text
+    assert "How far members differ by run inside of scenario and model" in text
+    assert "runs-uncertainty.nc" in text
+    top = int(np.argmax(wanted.total.values))
+    lat, lon = wanted.lat.values[top // 6], top % 6
+    assert cells_of(text, f"lat {lat:g}, lon {lon}")[0] == plain(float(wanted.total.max()))
+
+
+def test_a_page_of_levels_is_the_same_from_every_library(tmp_path, library):
+    loc = np.random.default_rng(0).normal(size=(3, 4, 20))
+
+    def page(array, name):
+        runs = kuq.Ensemble(kuq.Normal(array(loc), array(np.ones_like(loc))), member_ndim=2)
+        path = kuq.report(runs, path=tmp_path / f"{name}.html", levels=("model", "run"))
+        return path.read_text(encoding="utf-8")
+
+    assert page(library, "own") == page(np.asarray, "numpy")
+
+
+def test_a_page_of_levels_has_labels_and_refuses_what_it_cannot_show(tmp_path):
+    loc = np.zeros((2, 3, 4))
+    loc[0, :, 2] = 5.0
+    runs = kuq.Ensemble(kuq.Normal(loc, 1.0), member_ndim=2)
+    options = {"levels": ("model", "run"), "path": tmp_path / "page.html"}
+    path = kuq.report(runs, kuq.SquaredError(), labels=["a", "b", "<c>", "d"], **options)
+    text = path.read_text(encoding="utf-8")
+    first = text.index("<td>&lt;c&gt;</td>")
+    assert all(first < text.index(f"<td>{name}</td>") for name in "abd")
+    assert cells_of(text, "&lt;c&gt;")[:4] == ["26", "1", "25", "0"]
+    for given in ({"y": np.zeros(4)}, {"names": ["a"] * 6}):
+        with pytest.raises(kuq.ParameterError, match=next(iter(given))):
+            kuq.report(runs, **given, **options)
+    with pytest.raises(kuq.ShapeError, match="labels"):
+        kuq.report(runs, labels=["a"], **options)
+    single = kuq.Ensemble(kuq.Normal(np.array([[0.0, 1.0], [2.0, 3.0]]), 1.0), member_ndim=2)
+    kuq.report(single, **options)
+
+
+def test_outcomes_that_are_grids_have_maps_of_their_cells(tmp_path):
+    """From a file and from memory: the means over inputs of every cell, on the same scale."""
+    values = np.random.default_rng(5).normal(280.0, 3.0, size=(2, 3, 7, 5, 6))
+    lat = np.linspace(-60.0, 60.0, 5)
+    dims = (*LEVELS[:2], "time", "lat", "lon")
+    data = xr.DataArray(values, dims=dims, coords={"lat": lat}, name="tas", attrs={"units": "K"})
+    path = save(data, tmp_path / "runs.nc")
+    page = tmp_path / "page.html"
+    words = ["decompose", str(path), "--levels", "scenario,model", "--score", "energy"]
+    assert main([*words, "--event", "lat,lon", "--report", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Cell by cell under the CRPS, mean over inputs." in text
+    wanted = kuq.xarray.decompose(data, "crps", level_dims=LEVELS[:2]).mean("time")
+    largest = max(float(wanted[name].max()) for name in wanted.data_vars)
+    assert text.count("aria-label='map of") == len(wanted.data_vars) == 4
+    assert text.count(f">{figures.shown(largest)}</text></svg>") == 4
+    runs = kuq.Ensemble(kuq.Point(values, event_ndim=2), member_ndim=2)
+    own = kuq.report(runs, kuq.Energy(), levels=LEVELS[:2], path=tmp_path / "own.html")
+    own = own.read_text(encoding="utf-8")
+    assert own.count("aria-label='map of") == 4
+    assert own.count(f">{figures.shown(largest)}</text></svg>") == 4

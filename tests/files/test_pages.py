@@ -71,6 +71,21 @@ def draws_of_one_model(folder):
     return _written(folder, decompose_file(folder / "one.nc", kuq.CRPS(), layout=layout))
 
 
+def levels(folder):
+    rng = np.random.default_rng(3)
+    loc = 270 + rng.normal(size=(3, 1, 1, 1, 1)) + rng.normal(size=(3, 4, 2, 8, 9))
+    runs = kuq.Ensemble(kuq.Normal(loc, 0.5), member_ndim=3)
+    names = ("emission scenario", "<b>model</b>", "run")
+    path = folder / "levels.html"
+    return kuq.report(runs, path=path, levels=names, crossed=names[:2], fixed=names[0])
+
+
+def levels_of_two(folder):
+    law = kuq.Normal(np.random.default_rng(4).normal(size=(3, 4, 30)), 1.0)
+    both = {"one": kuq.Ensemble(law, member_ndim=2), "two": kuq.Ensemble(law, member_ndim=2)}
+    return kuq.report(both, kuq.SquaredError(), path=folder / "p.html", levels=("model", "run"))
+
+
 def _written(folder, result):
     path = folder / "page.html"
     path.write_text(decomposition_report(result), encoding="utf-8")
@@ -83,6 +98,8 @@ PAGES = {
     "masks and several variables": masks_and_several_variables,
     "a masked event": a_masked_event,
     "draws of one model": draws_of_one_model,
+    "levels": levels,
+    "levels of several": levels_of_two,
 }
 
 #: Labels that leave their figure, or that lie on each other; texts that no reader understands.

@@ -20,12 +20,14 @@ NORMAL = kuq.Ensemble(kuq.Normal(LOC, SCALE))
 
 
 def check(result, prediction, score):
-    """The file's numbers are those of the library, in the result and as written."""
+    """The file's numbers are those of the library; parts that cannot be split are missing."""
     expected = kuq.decompose(prediction, score)
     written = read_back(result.out)
     for part in PARTS:
         np.testing.assert_allclose(result.uncertainty[part], expected[part], rtol=1e-12)
-        np.testing.assert_allclose(written[part], expected[part], rtol=1e-12)
+        known = expected.is_split or part == "total"
+        there = expected[part] if known else np.full(expected.total.shape, np.nan)
+        np.testing.assert_allclose(written[part], there, rtol=1e-12)
     assert result.uncertainty.method == expected.method
     return written
 

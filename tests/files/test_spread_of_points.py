@@ -104,3 +104,103 @@ def test_the_way_to_monte_carlo_is_an_option_of_the_command(tmp_path, monkeypatc
     assert "--monte-carlo 2000 --seed 0" in capsys.readouterr().err
     command = ["decompose", "p.npz", "--score", "log", "--event", "1"]
     assert main([*command, "--monte-carlo", "200", "--seed", "0"]) == 0
+
+
+def written_parts(path):
+    """The components in a file, and what its attributes say, where it has a place for them."""
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            return dict(file), {name: str(file[name]) for name in ("note",) if name in file}
+    if path.suffix in (".nc", ".zarr"):
+        import xarray as xr
+
+        form = {"engine": "h5netcdf"}
+        if path.suffix == ".zarr":
+            form = {"engine": "zarr", "consolidated": False}
+        with xr.open_dataset(path, **form) as file:
+            return {name: file[name].values for name in file}, {
+                **file.attrs,
+                **file["total"].attrs,
+            }
+    import pandas as pd
+
+    table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    return {name: table[name].to_numpy() for name in table}, table.attrs
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet", ".nc", ".zarr"])
+def test_files_of_points_have_a_total_and_no_parts(tmp_path, monkeypatch, capsys, suffix):
+    """``epistemic`` was the total in the file, beside a note that nothing can be split."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(5).normal(size=(4, 7))
+    path = tmp_path / f"p{suffix}"
+    if suffix == ".npz":
+        np.savez(path, predictions=values)
+    elif suffix in (".nc", ".zarr"):
+        xr = pytest.importorskip("xarray")
+        pytest.importorskip("dask")
+        data = xr.DataArray(values, dims=("number", "time"), attrs={"units": "K"}).to_dataset(
+            name="t"
+        )
+        data.to_netcdf(path, engine="h5netcdf") if suffix == ".nc" else data.to_zarr(
+            path, consolidated=False
+        )
+    else:
+        pd = pytest.importorskip("pandas")
+        table = pd.DataFrame(values.T, columns=[f"member_{k}" for k in range(4)])
+        table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
+    for _ in range(2):  # its own output is known again
+        assert main(["decompose", path.name, "--report", "p.html"]) == 0
+        said = capsys.readouterr().out
+    assert f"p-uncertainty{suffix} (total only)" in said
+    found, about = written_parts(tmp_path / f"p-uncertainty{suffix}")
+    pairs = np.abs(values[:, None] - values[None]).sum(axis=(0, 1)) / (4 * 3)
+    np.testing.assert_allclose(found["total"], pairs, rtol=1e-12)
+    assert np.isnan(found["aleatoric"]).all()
+    assert np.isnan(found["epistemic"]).all()
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert SENTENCE in said
+    assert SENTENCE in page
+    if suffix != ".csv":  # which has no place for it
+        assert about["note"] == SENTENCE
+    if suffix in (".nc", ".zarr"):
+        assert about["long_name"] == "spread of the members"
+
+
+def test_members_and_draws_say_why_their_totals_differ(tmp_path, monkeypatch, capsys):
+    """The same runs: 2.2 as members and 1.1 as draws, and nothing said why."""
+    forecast(tmp_path, "number", "time", "lat", "lon")
+    monkeypatch.chdir(tmp_path)
+    totals = []
+    for options, word in (([], "twice the entropy"), (["--draws", "number"], "half of the mean")):
+        assert main(["decompose", "forecast.nc", "--report", "p.html", *options]) == 0
+        said = capsys.readouterr().out
+        totals.append(float(next(t for t in said.splitlines() if t[:5] == "total").split()[1]))
+        page = (tmp_path / "p.html").read_text(encoding="utf-8")
+        assert word in said
+        assert page.count(word) == 2  # above, and in what the numbers mean
+        assert word in written_parts(tmp_path / "forecast-uncertainty.nc")[1]["comment"]
+    assert totals[0] == pytest.approx(2 * totals[1], rel=1e-4)
+    assert main(["decompose", "forecast.nc", "--estimator", "bma"]) == 0
+    said = capsys.readouterr().out
+    assert "from the mixture of all" in said
+    assert float(next(t for t in said.splitlines() if t[:5] == "total").split()[1]) == totals[1]
+
+
+def test_pages_of_forecasts_do_not_speak_of_training(tmp_path, monkeypatch, capsys):
+    """A forecast ensemble of models with draws is split, and nobody trains anything."""
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("dask")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(6)
+    for name, apart in (("apart", 9.0), ("close", 0.2), ("between", 1.0)):
+        values = rng.normal(size=(3, 8, 5, 6)) + apart * rng.normal(size=(3, 1, 5, 1))
+        data = xr.Dataset({"t2m": (("model", "number", "time", "cell"), values)})
+        data.to_netcdf(f"{name}.nc", engine="h5netcdf")
+        command = ["decompose", f"{name}.nc", "--draws", "number", "--report", f"{name}.html"]
+        assert main(command) == 0
+        page = (tmp_path / f"{name}.html").read_text(encoding="utf-8").lower()
+        assert "epistemic" in page
+        for word in ("train", "to label", "labelled"):
+            assert word not in page
+    capsys.readouterr()

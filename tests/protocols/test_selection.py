@@ -54,6 +54,34 @@ def test_pure_noise_gives_the_default():
     assert others <= 4
 
 
+def test_contrary_errors_give_the_default():
+    """The other score is less wrong than the usual one beyond noise, and still worse than chance:
+    strays mix an order that is the wrong way round.
+    """
+    rng = np.random.default_rng(3)
+    prediction, _ = strays(rng)
+    scale = prediction.members.scale[0]
+    y = prediction.mean() + rng.normal(size=scale.size) / scale
+    names = ["gaussian:median*0.25", "crps"]
+    found = kuq.select_score(prediction, y, candidates=names, resamples=100)
+    assert found.table[1].gain_interval[0] > 0.01
+    assert found.table[1].value > 1
+    assert found.name == names[0]
+
+
+def test_a_contrary_shift_gives_the_default():
+    rng = np.random.default_rng(4)
+    inside, outside = (rng.normal(scale=size, size=(5, 300)) for size in (1.0, 0.5))
+    inside[:2] += 1.5  # as large under the squared error, and farther apart for a narrow kernel
+    sides = [kuq.Ensemble(kuq.Normal(side, 0.1)) for side in (inside, outside)]
+    for first, second in (("gaussian:0.3", "squared"), ("squared", "gaussian:0.3")):
+        found = kuq.select_score(
+            sides[0], task="detection", outside=sides[1], candidates=[first, second], resamples=60
+        )
+        assert all(row.value < 0.5 for row in found.table)
+        assert found.name == first
+
+
 def test_ranking_is_the_prediction_rejection_ratio():
     prediction, y = strays(np.random.default_rng(2), 2000)
     found = kuq.select_score(prediction, y, candidates=FEW, resamples=50)

@@ -60,7 +60,7 @@ def test_members_by_kind(name):
     assert p.member_count == 6
     np.testing.assert_allclose(model.predict(X[:9]), p.mean(), rtol=1e-10)
     found = model.predict_uncertainty(X[:9], kuq.Gaussian(0.5))
-    expected = kuq.decompose(p, kuq.Gaussian(0.5), unbiased="members")
+    expected = kuq.decompose(p, kuq.Gaussian(0.5))
     np.testing.assert_allclose(found.total, expected.total, rtol=1e-12)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(
@@ -102,7 +102,8 @@ def test_score_is_a_parameter_and_a_method():
 
 def test_sits_in_a_pipeline_and_in_a_search():
     pipeline = make_pipeline(
-        StandardScaler(), UncertaintyRegressor(RandomForestRegressor(8), random_state=0)
+        StandardScaler(),
+        UncertaintyRegressor(RandomForestRegressor(8), noise="leaves", random_state=0),
     )
     grid = {"uncertaintyregressor__estimator__min_samples_leaf": [1, 5, 60]}
     by_mean = GridSearchCV(pipeline, grid, cv=3).fit(X, Y)
@@ -122,7 +123,7 @@ def test_a_fitted_forest_needs_no_retraining():
     model = UncertaintyRegressor.from_fitted(forest, table, Y, score=kuq.Energy())
     assert model.estimator_ is forest
     np.testing.assert_array_equal(model.predict(table), forest.predict(table))
-    found = model.predict_uncertainty(table, unbiased=True)
+    found = model.predict_uncertainty(table)
     expected = kuq.decompose(forest_ensemble(forest, table, Y, table), kuq.Energy())
     np.testing.assert_allclose(found.total, expected.total, rtol=1e-12)
 
@@ -156,8 +157,6 @@ def test_a_median_bandwidth_is_that_of_all_rows():
 
 def test_leaves_of_one_target_know_no_noise():
     model = UncertaintyRegressor(RandomForestRegressor(5), random_state=0).fit(X, Y)
-    with pytest.raises(kuq.InsufficientDataError, match="min_samples_leaf"):
-        model.predict_uncertainty(X, unbiased=True)
     with pytest.warns(UserWarning, match="min_samples_leaf=5"):
         assert np.all(model.predict_uncertainty(X).aleatoric == 0)
 

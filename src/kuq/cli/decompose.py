@@ -23,6 +23,7 @@ from kuq.kernels.names import NAMES
 if TYPE_CHECKING:
     from kuq.files import DecomposedFile, Layout
     from kuq.reports.judgement import Judgement
+    from kuq.result import Uncertainty
 
 _EXAMPLES = """\
 examples:
@@ -144,6 +145,18 @@ def add(commands: Commands) -> None:
         help="cells of a latitude-longitude grid count by their area: in the score where latitude "
         "is in --event, else in means",
     )
+    many = parser.add_argument_group("very many draws of vectors")
+    many.add_argument(
+        "--directions",
+        type=natural_number,
+        metavar="N",
+        help="compare draws along so many random directions in place of all pairs, such as 1000, "
+        "with standard errors; --seed chooses them",
+    )
+    written = parser.add_argument_group("text, .csv and .tsv, where the file does not tell")
+    written.add_argument("--delimiter", metavar="MARK", help="what separates fields: , ; | or tab")
+    written.add_argument("--decimal", metavar="MARK", help="the decimal mark of numbers: . or ,")
+    written.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1 or cp1252")
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
     drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
     drawing.add_argument("--seed", type=natural_number, metavar="N", help="seed (default: 0)")
@@ -152,7 +165,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Decompose, write, and print a summary."""
     from kuq._replacing import check_target, write_text  # only here: other commands start at once
-    from kuq.files import Layout, decompose_file
+    from kuq.files import Layout, TextForm, decompose_file
     from kuq.files.roles import Names
     from kuq.reports.judgement import judge
     from kuq.reports.page import PAGE
@@ -167,7 +180,9 @@ def run(options: argparse.Namespace) -> int:
         options.nan,
         options.target,
         options.area_weights,
+        TextForm(options.delimiter, options.decimal, options.encoding),
     )
+    layout.check_format(options.file.suffix.lower())
     if options.levels is not None:
         return _levels(options, layout)
     if options.crossed or options.fixed:
@@ -185,6 +200,7 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
             draws=options.monte_carlo,
             seed=options.seed,
+            directions=options.directions,
             estimator=options.estimator or estimator,
         )
     progress.end()
@@ -205,15 +221,16 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _levels(options: argparse.Namespace, layout: Layout) -> int:
     """Decompose into levels, write, and print a summary."""
+    from kuq._replacing import check_target, write_text
     from kuq.files import Levels, partition_file
+    from kuq.reports.page import PAGE
     from kuq.reports.summary import table_of_parts
     from kuq.result import cut
 
+    if options.directions is not None:
+        raise ParameterError("--levels and --directions do not go together; leave one out")
     if options.report is not None:
-        raise ParameterError(
-            "there is no page about several levels; leave --report out (or --levels, for a page "
-            "about one level of members)"
-        )
+        check_target(options.report, PAGE, [options.file])
     score, estimator = options.score
     progress = ProgressBar()
     with _in_words_of_the_command():
@@ -229,20 +246,26 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
             estimator=options.estimator or estimator,
         )
     progress.end()
-    about = found.about
-    how = f"{about['units']}; {about['method']}; estimator {about['estimator']}"
-    fixed = f", fixed: {about['fixed']}" if "fixed" in about else ""
+    one = found.result
+    u = one.partition
+    fixed = f", fixed: {', '.join(u.fixed)}" if u.fixed else ""
     lines = [
-        f"{found.source.name}: {found.description}",
-        f"levels: {about['design']}{fixed}",
-        f"score: {cut(about['score'])} ({how})",
-        *(f"note: {note}" for note in (*found.notes, about.get("note")) if note),
+        f"{found.source.name}: {one.description}",
+        f"levels: {u.design}{fixed}",
+        f"score: {cut(repr(u.score))} ({u.units}; {u.method}; estimator {u.estimator})",
+        *(f"note: {note}" for note in (*one.notes, u.note) if note),
         "",
-        table_of_parts(found.parts, found.input_weights),
+        table_of_parts(u, one.input_weights),
         "",
         f"written: {found.out}",
     ]
     print(printable("\n".join(lines)))
+    if options.report is not None:
+        from kuq.reports.levels import levels_page
+
+        text = levels_page(found.source.name, {"": one}, found.out.name)
+        write_text(options.report, text, PAGE, [found.source, found.out])
+        print(f"report: {options.report}")
     return 0
 
 
@@ -253,6 +276,17 @@ def _in_words_of_the_command() -> Iterator[None]:
     except NoClosedFormError as error:
         text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
         raise NoClosedFormError(text) from None
+
+
+def _directions(u: Uncertainty, directions: int | None) -> list[str]:
+    """How far random directions leave the parts open, if these were asked for."""
+    if directions is None or u.standard_error is None:
+        return []
+    if u.method != "sliced":
+        return [f"all pairs of draws cost less than {directions} directions: no error by them", ""]
+    from kuq.reports.words import largest_errors
+
+    return [f"standard errors over {directions} directions: {largest_errors(u)}", ""]
 
 
 def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
@@ -267,10 +301,19 @@ def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
         lines += [
             f"{name}: {one.description}",
             f"score: {score_in_words(u)} ({u.units}; {u.method})",
-            *(f"note: {note}" for note in (*one.notes, u.note) if note),
+            *(f"note: {note}" for note in (*one.notes, *_of_split(u)) if note),
             "",
             summary_table(u, one.input_weights),
             "",
+            *_directions(u, one.options.get("directions")),
             *summary_of_judgement(one, found),
         ]
-    return "\n".join([*lines, f"written: {result.out}"])
+    split = [one.uncertainty.is_split for one in result.variables]
+    parts = "" if all(split) else " (total only)" if not any(split) else " (parts where split)"
+    return "\n".join([*lines, f"written: {result.out}{parts}"])
+
+
+def _of_split(u: Uncertainty) -> tuple[str, ...]:
+    from kuq.reports.words import total_in_words
+
+    return (u.note,) if u.is_split else (u.note, f"total is {total_in_words(u)}")

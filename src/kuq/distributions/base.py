@@ -197,6 +197,8 @@ class Parametric(Prediction):
     #: Axes of the first array between batch and event (draws), and after the event (components).
     axes_before_event: ClassVar[int] = 0
     axes_after_event: ClassVar[int] = 0
+    #: The names of attributes that are no arrays and change what the arrays mean, if true.
+    settings: ClassVar[tuple[str, ...]] = ()
 
     @property
     def reference(self) -> Array:
@@ -341,8 +343,13 @@ class Distribution(Parametric):
         return whole
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """What has to agree for laws to be stacked into one."""
+        return type(self), *(getattr(self, name) for name in self.settings), self.parameter_shapes
+
+    @property
     def parameter_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
-        """The shapes that have to agree for laws to be stacked into one array."""
+        """The shapes that have to agree for the arrays of laws to be stacked."""
         arrays = (getattr(self, name) for name in self.parameters)
         return tuple(None if a is None else tuple(a.shape) for a in arrays)
 

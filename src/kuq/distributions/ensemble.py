@@ -242,7 +242,7 @@ class Ensemble(Prediction):
         """Strays replaced by the member with the largest weight, if they are of its kind."""
         members = self.members
         if not isinstance(members, Distribution):
-            if len({(type(m), m.parameter_shapes) for m in members}) > 1:
+            if len({m.kind for m in members}) > 1:
                 return self
             members = Distribution.stacked(members)
         away, best = self._strays(), heaviest(self.weights, self.weights)
@@ -346,7 +346,7 @@ class Ensemble(Prediction):
             law = self.members.law(marginal, rtol)
             return Stack((law.flatten_batch(members=True),), self.weights)
         groups = []
-        for _, run in groupby(self.members, key=lambda m: (type(m), m.parameter_shapes)):
+        for _, run in groupby(self.members, key=lambda m: m.kind):
             laws = [member.law(marginal, rtol).flatten_batch(members=False) for member in run]
             groups.append(Law.joined(laws))
         return Stack(tuple(groups), self.weights)

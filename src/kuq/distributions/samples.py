@@ -40,9 +40,16 @@ class Samples(Distribution):
     which leaves out a draw as a whole, or per coordinate under a marginal score; where fewer than
     one, or two for unbiased statistics, are left, the result is NaN.
 
+    Draws stand for the law that they come from, and unbiased statistics correct for their number.
+    With ``whole=True`` the values are the law itself, such as the training targets in a leaf of a
+    tree, and are taken as they are, whatever ``unbiased`` says.
+
     >>> import kuq, numpy as np
     >>> kuq.Samples(np.zeros((5, 8)))
     Samples(batch=(5,), N=8, event=())
+    >>> draws, law = kuq.Samples([0.0, 1.0]), kuq.Samples([0.0, 1.0], whole=True)
+    >>> [float(kuq.entropy(p, "variance")) for p in (draws, law)]
+    [0.5, 0.25]
     """
 
     parameters = ("values", "weights")
@@ -51,6 +58,7 @@ class Samples(Distribution):
         "use a kernel score such as CRPS(), or fit a Normal or NormalMixture to the draws"
     )
     axes_before_event = 1
+    settings = ("whole",)
 
     def __init__(
         self,
@@ -59,6 +67,7 @@ class Samples(Distribution):
         sample_axis: int | None = None,
         weights: Any = None,
         nan_policy: str = "raise",
+        whole: bool = False,
     ) -> None:
         if nan_policy not in _POLICIES:
             raise ParameterError(f"nan_policy must be one of {_POLICIES}, got {nan_policy!r}")
@@ -68,6 +77,7 @@ class Samples(Distribution):
         self.event_ndim = checked_event_ndim(tuple(values.shape), event_ndim, "Samples")
         self.values = _move_draws(values, self.event_ndim, sample_axis)
         self.nan_policy = nan_policy
+        self.whole = bool(whole)
         self._method = "samples"
         self._check_values()
         self.weights = self._normalised(arrays["weights"]) if weights is not None else None
@@ -113,7 +123,7 @@ class Samples(Distribution):
 
     def with_values(self, values: Array, event_ndim: int) -> Samples:
         """The same draws and weights with transformed values."""
-        out = Samples(values, event_ndim, None, self.weights, self.nan_policy)
+        out = Samples(values, event_ndim, None, self.weights, self.nan_policy, self.whole)
         out._method = self._method
         return out
 
@@ -154,7 +164,7 @@ class Samples(Distribution):
             value = xp.reshape(self.values, (*shape[: axis + 1], math.prod(shape[axis + 1 :])))
         if self.nan_policy == "omit":
             value, weights = _omit_nan(value, weights)
-        return Law(Points(value), weights, drawn=True, method=self._method)
+        return Law(Points(value), weights, drawn=not self.whole, method=self._method)
 
     def sample(self, draws: int, seed: Any = None) -> Array:
         rng = np.random.default_rng(seed)
@@ -168,7 +178,7 @@ class Samples(Distribution):
         return xp.reshape(picked, (*self.batch_shape, draws, *self.event_shape))
 
     def _sizes(self) -> str:
-        return f", N={self.draw_count}"
+        return f", N={self.draw_count}{', whole=True' if self.whole else ''}"
 
 
 def _are_finite(values: Array) -> bool:

@@ -1,8 +1,9 @@
 """Predictions in files: read, decompose, and write the same format."""
 
 from kuq.files.decompose import Layout, decompose_file
-from kuq.files.decomposed import Decomposed, DecomposedFile
-from kuq.files.levels import Levels, PartitionedFile, partition_file
+from kuq.files.decomposed import Decomposed, DecomposedFile, Partitioned, PartitionedFile
+from kuq.files.dialect import TextForm
+from kuq.files.levels import Levels, partition_file
 from kuq.files.roles import Names
 
 __all__ = [
@@ -11,7 +12,9 @@ __all__ = [
     "Layout",
     "Levels",
     "Names",
+    "Partitioned",
     "PartitionedFile",
+    "TextForm",
     "decompose_file",
     "partition_file",
 ]

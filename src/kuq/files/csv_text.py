@@ -52,6 +52,8 @@ def read_csv(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataF
     ``attrs["dialect"]`` has the decimal mark too, and ``attrs["lines"]`` the line of every row.
     """
     check_memory(path, 4 * path.stat().st_size)  # text, lists, columns and arrays of it
+    if dialect.decimal == ",":
+        _check_decimal_commas(path, dialect, numbers)
     try:
         return _read(path, dialect, numbers)
     except _DecimalCommaError:
@@ -91,7 +93,7 @@ def _read(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFram
 
 def _check_decimal_commas(path: Path, dialect: Dialect, numbers: Collection[str]) -> None:
     """Commas in numbers are decimal marks only if at least one of them can be nothing else."""
-    certain, first = False, ""
+    certain, first = dialect.decimal_told, ""
     with rows_of(path, dialect) as (reader, line):
         names = _header(path, reader)
         for row in _checked(path, names, reader, line):
@@ -102,7 +104,8 @@ def _check_decimal_commas(path: Path, dialect: Dialect, numbers: Collection[str]
                 if "." in text and _is_number(text):
                     raise ParameterError(
                         f"{path}: the column {name!r} has the number {text!r} with a decimal point "
-                        f"in line {row.line}, and other numbers have commas; use one of them"
+                        f"in line {row.line}, and other numbers have commas"
+                        f"{' (--decimal ,)' if dialect.decimal_told else ''}; use one of them"
                     )
                 if _COMMA.fullmatch(text):
                     certain = certain or not _THOUSANDS.fullmatch(text)
@@ -110,7 +113,8 @@ def _check_decimal_commas(path: Path, dialect: Dialect, numbers: Collection[str]
     if first and not certain:
         raise ParameterError(
             f"{path}: {first} may be a number with a decimal comma or with separated thousands, "
-            "and no other number tells which; write numbers with a decimal point and no separators"
+            "and no other number tells which; if it is a decimal comma, say so (--decimal ,), else "
+            "write numbers without separators"
         )
 
 
@@ -191,7 +195,7 @@ def _numbers(
             numbers[place] = np.nan
         elif _is_number(cell):
             numbers[place] = float(cell)
-        elif _COMMA.fullmatch(cell.strip()) and dialect.decimal == ".":
+        elif _COMMA.fullmatch(cell.strip()) and not dialect.decimal_told:
             raise _DecimalCommaError
         else:
             raise ParameterError(

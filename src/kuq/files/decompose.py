@@ -13,8 +13,8 @@ from kuq.errors import ParameterError
 from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
-from kuq.files.dialect import Dialect
-from kuq.files.own import KINDS, MADE_BY, MARK, PARTS
+from kuq.files.dialect import Dialect, TextForm
+from kuq.files.own import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
@@ -47,6 +47,15 @@ class Layout:
     #: Whether cells of a grid count by their area: in the score where latitude is a dimension of
     #: the event, else in means.
     area_weights: bool = False
+    #: How a .csv or .tsv file is written, where the file does not tell.
+    text: TextForm = field(default_factory=TextForm)
+
+    def check_format(self, suffix: str) -> None:
+        """Refuse what only other formats have."""
+        if self.area_weights and suffix not in GRIDS:
+            raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
+        if suffix not in TEXT and self.text.options():
+            raise ParameterError(f"{self.text.options()[0]} is for text, .csv and .tsv")
 
 
 def decompose_file(
@@ -58,13 +67,17 @@ def decompose_file(
     progress: Progress | None = None,
     draws: int | None = None,
     seed: int | None = None,
+    directions: int | None = None,
     estimator: str = "pairwise",
 ) -> DecomposedFile:
     """Read a prediction, decompose its uncertainty, and write it in the same format.
 
     ``path`` ends in .npz, .csv, .tsv, .parquet, .nc or .zarr; ``out`` is by default the name with
     "-uncertainty" added. An output of an earlier call is replaced, anything else of that name is
-    refused. ``progress(done, total)`` is called now and then. Errors leave no file.
+    refused. Where nothing can be split, as of members that are single values, aleatoric and
+    epistemic are missing in the file (NaN, empty cells), and its ``note`` says what ``total`` is.
+    ``progress(done, total)`` is called now and then. Errors leave no file. ``directions`` are for
+    very many draws of vectors, and their standard errors are written, too.
 
     >>> import kuq, numpy as np, tempfile, pathlib
     >>> from kuq.files import decompose_file
@@ -79,8 +92,14 @@ def decompose_file(
     out = checked_paths(path, out)
     suffix = _suffix(path)
     options: dict[str, Any] = {"draws": draws, "seed": seed}
-    if layout.area_weights and suffix not in GRIDS:
-        raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
+    layout.check_format(suffix)
+    if directions is not None:
+        if suffix in TABLES:
+            raise ParameterError(
+                "--directions are for draws of vectors, and tables hold scalar outcomes, whose "
+                "draws are compared quickly anyway; leave them out"
+            )
+        options["directions"] = directions
     if suffix in GRIDS:
         from kuq.files.grids import decompose_grid
 
@@ -117,6 +136,7 @@ def read_stored(path: Path, layout: Layout) -> StoredPrediction:
             sample=layout.sample,
             nan_policy=layout.nan_policy or "raise",
             target=layout.target,
+            form=layout.text,
         )
     event = _axis(layout.event[0], "--event") if layout.event else None
     if len(layout.event) > 1 or (event is not None and event < 0):
@@ -180,15 +200,20 @@ def about(u: Uncertainty) -> dict[str, str]:
         "method": u.method,
         "estimator": u.estimator,
         "unbiased": str(u.unbiased),
+        **({NOTE: u.note} if u.note else {}),
         MADE_BY: MARK,
     }
 
 
 def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) -> None:
     parts = {part: np.asarray(u[part]) for part in PARTS}
+    if not u.is_split:  # what is not known is missing
+        parts |= {part: np.full(parts["total"].shape, np.nan) for part in PARTS[1:]}
     kind = KINDS[out.suffix.lower()]
     if out.suffix.lower() in ARRAYS:
         arrays: dict[str, Any] = {**parts, **about(u)}
+        if u.standard_error is not None:
+            arrays |= dict(zip(ERRORS, map(np.asarray, u.standard_error), strict=True))
         with replacing(out, kind, [source]) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
         return

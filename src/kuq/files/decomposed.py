@@ -11,6 +11,8 @@ import numpy as np
 
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
+from kuq.kernels.base import Score
+from kuq.partition import Partition
 from kuq.result import Uncertainty
 
 
@@ -57,6 +59,35 @@ class Decomposed:
     def some(self, places: np.ndarray) -> Prediction:
         """The prediction at some positions along the first axis."""
         return self.part(places).prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Partitioned:
+    """What each level of the members of a prediction adds, and how its inputs are called.
+
+    Fields of the same name are those of ``Decomposed``.
+    """
+
+    partition: Partition
+    description: str
+    dims: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    coordinates: dict[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    input_weights: np.ndarray | None = None
+    event_dims: tuple[str, ...] = ()
+    #: The parts of every cell of an outcome that is a grid, (…, rows, columns), under a score of
+    #: single cells.
+    cells: Callable[[Score], dict[str, np.ndarray]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedFile:
+    """What each level of members in a file adds, and where it was written."""
+
+    source: Path
+    out: Path
+    result: Partitioned
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,42 @@ _CONTROL = frozenset(range(32)) - {9, 10, 13} | {127}
 
 
 @dataclass(frozen=True)
+class TextForm:
+    """What a caller says of a text file; None is found in the file.
+
+    ``delimiter`` is a comma, a semicolon, a bar or a tab (also "tab"); ``decimal`` a point or a
+    comma; ``encoding`` any that Python knows by name.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def checked(self) -> TextForm:
+        """The same with marks and names as they are in files."""
+        delimiter = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        if delimiter is not None and delimiter not in _SEPARATORS:
+            raise ParameterError(
+                f"--delimiter must be ',', ';', '|' or 'tab', got {self.delimiter!r}"
+            )
+        if self.decimal not in (None, ".", ","):
+            raise ParameterError(f"--decimal must be '.' or ',', got {self.decimal!r}")
+        try:
+            encoding = None if self.encoding is None else codecs.lookup(self.encoding).name
+            "".encode(encoding or "utf-8")
+        except LookupError:
+            raise ParameterError(
+                f"--encoding must be one that Python knows, such as utf-8, latin-1 or cp1252, got "
+                f"{self.encoding!r}"
+            ) from None
+        return TextForm(delimiter, self.decimal, encoding)
+
+    def options(self) -> list[str]:
+        """The options of the command line that were given."""
+        return [f"--{name}" for name, value in vars(self).items() if value is not None]
+
+
+@dataclass(frozen=True)
 class Dialect:
     """How a table is written; the decimal mark is known once its numbers were read."""
 
@@ -47,6 +83,8 @@ class Dialect:
     decimal: str = "."
     #: Whether the first line tells the separator, ``sep=;``, as spreadsheets write it.
     told: bool = False
+    #: Whether the caller says what the decimal mark is.
+    decimal_told: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -68,16 +106,25 @@ class Dialect:
         return "utf-8" if self.encoding == "utf-8" else "utf-8-sig"
 
 
-def find_dialect(path: Path) -> Dialect:
-    """The encoding of a file and what separates its fields."""
+def find_dialect(path: Path, form: TextForm | None = None) -> Dialect:
+    """The encoding of a file and what separates its fields, by the file or by its caller."""
+    form = TextForm() if form is None else form.checked()
     if path.stat().st_size == 0:
         raise ParameterError(f"{path} is empty")
-    encoding = _encoding(path)
+    encoding = _encoding(path, form.encoding)
     with path.open(encoding=encoding, newline="") as file:
-        told = _TOLD.fullmatch(file.readline(_LONGEST_TOLD))
-    if told is not None:
-        return Dialect(told[1], encoding, told=True)
-    return Dialect(_separator(path, encoding), encoding)
+        try:
+            told = _TOLD.fullmatch(file.readline(_LONGEST_TOLD))
+        except UnicodeError as error:
+            raise ParameterError(f"{path} is not text: {error}") from None
+    separator = told[1] if told is not None else form.delimiter or _separator(path, encoding)
+    if form.delimiter not in (None, separator):
+        raise ParameterError(
+            f"{path} says that its fields are separated by {separator!r}, and --delimiter says "
+            f"{form.delimiter!r}; leave the option out"
+        )
+    known = form.decimal is not None
+    return Dialect(separator, encoding, form.decimal or ".", told is not None, known)
 
 
 @contextmanager
@@ -109,16 +156,18 @@ def _without_nul(lines: TextIO) -> Iterator[str]:
         yield line
 
 
-def _encoding(path: Path) -> str:
-    """By its mark, or UTF-8 if all of it is, or else Windows-1252 if it can be that."""
+def _encoding(path: Path, told: str | None) -> str:
+    """As told, by its mark, or UTF-8 if all of it is, or else Windows-1252 if it can be that."""
     with path.open("rb") as file:
         start = file.read(4)
         for mark, kind in _NO_TEXT.items():
             if start.startswith(mark):
                 raise ParameterError(f"{path} is {kind}, not text; save it as CSV in UTF-8")
         for mark, encoding in _ENCODINGS.items():
-            if start.startswith(mark):
+            if start.startswith(mark) and told in (None, encoding, encoding.removesuffix("-sig")):
                 return encoding
+        if told is not None:
+            return told
         file.seek(0)
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
@@ -137,8 +186,8 @@ def _encoding(path: Path) -> str:
             return "cp1252"
         except ValueError:
             raise ParameterError(
-                f"{path} is not text in UTF-8 or Windows-1252 (a byte {wrong:#04x}); save it as "
-                "CSV in UTF-8"
+                f"{path} is not text in UTF-8 or Windows-1252 (a byte {wrong:#04x}); say what it "
+                "is (--encoding), or save it as CSV in UTF-8"
             ) from None
 
 
@@ -153,11 +202,16 @@ def _separator(path: Path, encoding: str) -> str:
     if len(even) > 1:
         both = " or ".join(repr(one) for one in even)
         raise ParameterError(
-            f"{path}: fields may be separated by {both}, which gives different tables; put names "
-            "and cells that hold the other mark into quotes, or rename the columns"
+            f"{path}: fields may be separated by {both}, which gives different tables; say which "
+            f"({', '.join(map(_option, even))}), or put names and cells that hold the other mark "
+            "into quotes"
         )
     # An uneven table is refused later, with its line.
     return even[0] if even else max(cutting, key=lambda one: (cutting[one][0], one == usual))
+
+
+def _option(separator: str) -> str:
+    return f"--delimiter '{'tab' if separator == chr(9) else separator}'"
 
 
 def _field_counts(path: Path, dialect: Dialect) -> list[int]:

@@ -13,10 +13,10 @@ import numpy as np
 from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, Part
 from kuq.files.grid_source import opened, prediction_in, reading
-from kuq.files.own import PARTS
+from kuq.files.own import ERRORS, PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.files.words import EVIDENTIAL, for_what, of_kind
-from kuq.result import Uncertainty
+from kuq.result import OF_POINTS, PartErrors, Uncertainty
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,12 +55,16 @@ def read_result(
     """The components as they were written; every so many if there are more than fit."""
     call, about = made.call, made.about
     with opened(out) as grid:
-        written = grid.dataset[[f"{prefix}{part}" for part in PARTS]]
+        names = PARTS if options.get("directions") is None else (*PARTS, *ERRORS)
+        written = grid.dataset[[f"{prefix}{name}" for name in names]]
         total = written[f"{prefix}total"]
         some, every = thinned(written, total)
         some.load()
     dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
-    parts = {part: some[f"{prefix}{part}"].values for part in PARTS}
+    parts = {name: some[f"{prefix}{name}"].values for name in names}
+    errors = PartErrors(*(parts[name] for name in ERRORS)) if ERRORS[0] in parts else None
+    if about.get("note") == OF_POINTS:
+        parts |= {"aleatoric": 0 * parts["total"], "epistemic": parts["total"]}
     uncertainty = Uncertainty(
         parts["total"],
         parts["aleatoric"],
@@ -70,11 +74,12 @@ def read_result(
         unbiased=True,
         method=str(about["method"]),
         units="dimensionless" if about["units"] == "1" else str(about["units"]),
+        standard_error=errors,
     )
     known = next(iter(call.operands[0].variables.values())).coords
     inside = [dim for dim in layout.event if dim in known]
-    coordinates = {dim: _readable(some[dim].values) for dim in dims if dim in some.coords}
-    coordinates |= {dim: _readable(known[dim].values) for dim in inside}
+    coordinates = {dim: readable(some[dim].values) for dim in dims if dim in some.coords}
+    coordinates |= {dim: readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
     cells = None if made.cells is None else made.cells.values
     looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, cells)
@@ -150,7 +155,7 @@ def _strides(
     return steps
 
 
-def _readable(values: np.ndarray) -> np.ndarray:
+def readable(values: np.ndarray) -> np.ndarray:
     """Coordinates that are not numbers as text."""
     if values.dtype.kind in "fiu":
         return values

@@ -107,7 +107,7 @@ def _decomposed(
     from kuq.xarray.call import Settings, is_of_one_model, prepared, with_members
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.layout import Dimensions, layout_of
-    from kuq.xarray.measures import decompose
+    from kuq.xarray.measures import decompose, is_split
 
     policy = layout.nan_policy or "propagate"
     settings: Settings = {
@@ -141,9 +141,11 @@ def _decomposed(
         event,
         draws_dim=layout.sample,
         estimator=estimator,
+        directions=options.get("directions"),
         **settings,
     )
-    u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in u})
+    known = PARTS if is_split(u) else PARTS[:1]  # what is not known is missing
+    u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in known})
     about = {**u.attrs, "units": u["total"].attrs["units"]}
     history = {key: v for key, v in u.attrs.items() if key not in grid.dataset.attrs}
     for part in u.data_vars.values():

@@ -11,13 +11,15 @@ import numpy as np
 
 from kuq.errors import ParameterError
 from kuq.files.decompose import GRIDS, Layout, checked_paths
+from kuq.files.decomposed import Partitioned, PartitionedFile
 from kuq.files.grid_cells import cell_weights, filled, never_known
-from kuq.files.grid_result import areas, thinned, told_thinned
+from kuq.files.grid_result import areas, readable, thinned, told_thinned
 from kuq.files.grid_source import Grid, opened, prediction_in, variables_in
 from kuq.files.grids import SCRATCH, in_pieces, needs_dask, telling, written
 from kuq.files.stored import Progress
 from kuq.files.words import for_what
 from kuq.kernels.base import Score
+from kuq.partition import Partition
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,24 +32,6 @@ class Levels:
     dims: tuple[str, ...]
     crossed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class PartitionedFile:
-    """What came out of a file: total, noise, and what each level adds."""
-
-    source: Path
-    out: Path
-    #: The parts as they were written; every so many values if there are more than fit.
-    parts: dict[str, np.ndarray]
-    #: The prediction in words.
-    description: str
-    #: How the numbers were computed: score, estimator, method, units, design.
-    about: dict[str, str]
-    #: What its reader may not expect.
-    notes: tuple[str, ...]
-    #: Weights of the inputs in means, such as the areas of grid cells.
-    input_weights: np.ndarray | None
 
 
 def partition_file(
@@ -73,7 +57,8 @@ def partition_file(
     ...     path = pathlib.Path(folder, "runs.nc")
     ...     _ = path.write_bytes(bytes(runs.to_netcdf(engine="h5netcdf")))
     ...     found = partition_file(path, kuq.SquaredError(), Levels(("model", "run")))
-    >>> found.about["design"], {name: float(part) for name, part in found.parts.items()}
+    >>> u = found.result.partition
+    >>> u.design, {name: float(part) for name, part in u.items()}
     ('model / run', {'total': 38.0, 'noise': 0.0, 'model': 34.0, 'run': 4.0})
     """
     layout = Layout() if layout is None else layout
@@ -96,25 +81,53 @@ def partition_file(
                 f"as --points {next(iter(every))}"
             )
         (layout,) = every.values()
-        u, notes, by_area = _decomposed(grid, layout, score, levels, draws, seed, estimator)
+        u, used, notes, by_area = _decomposed(grid, layout, score, levels, draws, seed, estimator)
         units = str(u["total"].attrs["units"])
-        about = {name: str(value) for name, value in {**u.attrs, "units": units}.items()}
+        known = grid.dataset.coords
+        coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
         with telling(progress):
             written(u.drop_encoding(), out, path)
     with opened(out) as grid:
         some, steps = thinned(grid.dataset[list(u.data_vars)], grid.dataset["total"])
         some.load()
-    said = " × ".join(levels.dims)
-    return PartitionedFile(
-        path,
-        out,
-        {str(name): np.asarray(part.values) for name, part in some.data_vars.items()},
-        f"members along {said}; {for_what(sizes, [])}",
-        about,
-        (*notes, *told_thinned(steps)),
-        areas(some["total"]) if by_area else None,
+    total = some["total"]
+    parts = {str(name): np.asarray(part.values) for name, part in some.data_vars.items()}
+    partition = Partition(
+        total=parts.pop("total"),
+        components=parts,
+        levels=levels.dims,
+        design=u.attrs["design"],
+        fixed=levels.fixed,
+        score=used,
+        estimator=estimator,
+        unbiased=True,
+        method=u.attrs["method"],
+        units="dimensionless" if units == "1" else units,
     )
+    dims = tuple(str(dim) for dim in total.dims)
+    event = tuple(map(str, layout.event))
+
+    def cells(of_cell: Score) -> dict[str, np.ndarray]:
+        alone = dataclasses.replace(layout, event=(), area_weights=False)
+        with opened(path) as grid:
+            found = _decomposed(grid, alone, of_cell, levels, draws, seed, estimator)[0]
+            found = found.mean([dim for dim in found["total"].dims if dim not in event])
+            found = found.transpose(*event).compute()
+        return {str(name): np.asarray(part.values) for name, part in found.data_vars.items()}
+
+    result = Partitioned(
+        partition,
+        f"members along {' × '.join(levels.dims)}; {for_what(sizes, [])}",
+        dims or ("input",),
+        coordinates=coordinates
+        | {dim: readable(total[dim].values) for dim in dims if dim in total.coords},
+        notes=(*notes, *told_thinned(steps)),
+        input_weights=areas(total) if by_area else None,
+        event_dims=event,
+        cells=cells if len(event) == 2 else None,
+    )
+    return PartitionedFile(path, out, result)
 
 
 def _decomposed(
@@ -125,13 +138,13 @@ def _decomposed(
     draws: int | None,
     seed: int | None,
     estimator: str,
-) -> tuple[xr.Dataset, tuple[str, ...], bool]:
-    """The parts, not yet computed, notes, and whether inputs count by their area."""
+) -> tuple[xr.Dataset, Score, tuple[str, ...], bool]:
+    """The parts, not yet computed, their score, notes, and whether inputs count by their area."""
     from kuq.xarray.area import latitude_of
     from kuq.xarray.call import Settings
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.layout import Dimensions, layout_of
-    from kuq.xarray.measures import decompose
+    from kuq.xarray.partition import Asked, partition
 
     policy = layout.nan_policy or "propagate"
     settings: Settings = {"nan_policy": policy, "draws": draws, "seed": seed}
@@ -151,20 +164,10 @@ def _decomposed(
     weights, notes = cell_weights(data, layout, cells)
     if cells is not None:
         data = filled(data, names, cells)
-    u = decompose(
-        data,
-        score,
-        sample_dim=dims.sample,
-        event_dims=event,
-        level_dims=levels.dims,
-        crossed=levels.crossed or None,
-        fixed=levels.fixed,
-        weights=weights,
-        estimator=estimator,
-        **settings,
-    )
+    asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
+    u, resolved = partition(data, score, asked, dims, weights, estimator, settings)
     used = set(found.names.values())
     unused = [str(name) for name in grid.dataset.data_vars if str(name) not in used]
     told = (f"not used: {', '.join(unused)}",) if unused else ()
     by_area = layout.area_weights and latitude_of(data) not in event
-    return u, (*found.notes, *notes, *told), by_area
+    return u, resolved, (*found.notes, *notes, *told), by_area

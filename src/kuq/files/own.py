@@ -15,10 +15,14 @@ from kuq._replacing import Kind
 
 #: The three components, in the order in which they are written.
 PARTS = ("total", "aleatoric", "epistemic")
+#: Their standard errors, where random directions were asked for.
+ERRORS = tuple(f"{part}_standard_error" for part in PARTS)
 #: The name of the mark in arrays, attributes and metadata, and what it says.
 MADE_BY, MARK = "made_by", "kuq decompose"
 #: What stands beside the components.
 ABOUT = ("score", "units", "method", "estimator", "unbiased", MADE_BY)
+#: What stands there too if a reader has to know more of the split.
+NOTE = "note"
 #: A table in CSV has no place for a mark but quotes that change nothing: those of one name.
 _HEAD = re.compile(rb'(^|^\xef\xbb\xbf|[,;\t|])total([,;\t|])aleatoric\2"epistemic"\r?\n')
 _HEAD_BYTES = 2**20
@@ -49,7 +53,8 @@ def _has_parts(names: Iterable[str]) -> bool:
 
 def _own_npz(path: Path) -> bool:
     with zipfile.ZipFile(path) as archive:
-        if set(archive.namelist()) != {f"{name}.npy" for name in (*PARTS, *ABOUT)}:
+        names = {name.removesuffix(".npy") for name in archive.namelist()}
+        if names - {NOTE, *ERRORS} != {*PARTS, *ABOUT}:
             return False
         with archive.open(f"{MADE_BY}.npy") as file:
             return str(np.lib.format.read_array(file, allow_pickle=False)) == MARK

@@ -19,7 +19,7 @@ from kuq.errors import ParameterError, ShapeError
 from kuq.files.decomposed import Part
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.event_weights import weighted
-from kuq.result import Uncertainty
+from kuq.result import PartErrors, Uncertainty
 from kuq.scores.options import DEFAULT_MEMORY, Options
 from kuq.uncertainty import decompose
 from kuq.views import resolve_bandwidths
@@ -253,7 +253,10 @@ def _masked(u: Uncertainty, masked: np.ndarray | None) -> Uncertainty:
     if masked is None:
         return u
     total, aleatoric, epistemic = (np.where(masked, np.nan, u[key]) for key in u)
-    return replace(u, total=total, aleatoric=aleatoric, epistemic=epistemic)
+    errors = u.standard_error
+    if errors is not None:
+        errors = PartErrors(*(np.where(masked, np.nan, error) for error in errors))
+    return replace(u, total=total, aleatoric=aleatoric, epistemic=epistemic, standard_error=errors)
 
 
 def _joined(parts: list[Uncertainty]) -> Uncertainty:
@@ -261,7 +264,10 @@ def _joined(parts: list[Uncertainty]) -> Uncertainty:
     total, aleatoric, epistemic = (
         np.concatenate([u[key] for u in parts]) for key in ("total", "aleatoric", "epistemic")
     )
-    return Uncertainty(
-        total, aleatoric, epistemic, first.score, first.estimator, first.unbiased, first.method,
-        first.units,
-    )  # fmt: skip
+    errors = None
+    if first.standard_error is not None:
+        pieces = [u.standard_error for u in parts if u.standard_error is not None]
+        errors = PartErrors(*map(np.concatenate, zip(*pieces, strict=True)))
+    return replace(
+        first, total=total, aleatoric=aleatoric, epistemic=epistemic, standard_error=errors
+    )

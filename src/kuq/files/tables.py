@@ -24,7 +24,7 @@ import numpy as np
 
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.csv_text import read_csv, read_header
-from kuq.files.dialect import find_dialect
+from kuq.files.dialect import TextForm, find_dialect
 from kuq.files.patterns import is_pattern, matches
 from kuq.files.roles import (
     DRAWS,
@@ -62,6 +62,7 @@ def read_table(
     sample: str | None = None,
     nan_policy: str = "raise",
     target: str | None = None,
+    form: TextForm | None = None,
 ) -> StoredPrediction:
     """The prediction in a ``.csv``, ``.tsv`` or ``.parquet`` file."""
     try:
@@ -69,7 +70,7 @@ def read_table(
     except ImportError:
         raise ParameterError('tables need pandas: pip install "kuq[files]"') from None
     if path.suffix.lower() in TEXT:
-        dialect = find_dialect(path)
+        dialect = find_dialect(path, form)
         layout = _layout(read_header(path, dialect), names, member, sample, target)
         table = read_csv(path, dialect, layout.number_columns | ({target} if target else set()))
     else:
@@ -288,6 +289,8 @@ class _Evidential(_TableLayout):
         )
 
 
+#: So many of the rows that are wrong are named.
+_MOST_SHOWN = 3
 #: Up to so many columns name an input together.
 _MOST_KEYS = 3
 #: Usual names of what happened.
@@ -540,17 +543,16 @@ class _LongTable(_TableLayout):
 
     def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         axes, shape, rows = self._places(table)
-        if len(table) != math.prod(shape):
+        whole = len(table) == math.prod(shape)
+        place = np.ravel_multi_index(axes, shape) if whole else np.zeros(0, dtype=np.intp)
+        if not whole or len(table) != len(np.unique(place)):
+            wrong = [*self._twice(table, axes, rows), *self._missing(table, axes, shape, rows)]
             raise ShapeError(
                 f"expected one row for each of {shape[1]} inputs × {shape[0]} members"
                 + (f" × {shape[2]} draws" if self.sample else "")
-                + f", got {len(table)} rows; inputs are told apart by "
+                + f", got {len(table)} rows: {'; '.join(wrong)}; inputs are told apart by "
                 + (listed(self.keys) or "their order")
             )
-        place = np.ravel_multi_index(axes, shape)
-        if len(table) != len(np.unique(place)):
-            order = [*self.keys, self.member] + ([self.sample] if self.sample else [])
-            raise ShapeError(f"some rows appear twice and others are missing, by {listed(order)}")
         arrays: dict[str, np.ndarray] = {}
         for role, name in self.roles.items():
             filled = np.empty(shape)
@@ -567,6 +569,57 @@ class _LongTable(_TableLayout):
         keys = rows[[name for name in rows.columns if name != target]]
         members = _kinds(table, self.member)
         return _stored(self.law, arrays, rows, keys, nan_policy, weights, members, notes, outcome)
+
+    def _twice(
+        self, table: pd.DataFrame, axes: tuple[np.ndarray, ...], rows: pd.DataFrame
+    ) -> list[str]:
+        """Rows that are there more than once, the first of them by their places and names."""
+        every = _combined([(codes, int(codes.max()) + 1) for codes in axes])
+        again = np.flatnonzero(_repeated(every))
+        if again.size == 0:
+            return []
+        shown = []
+        for row in again[:_MOST_SHOWN]:
+            first = int((every == every[row]).argmax())
+            name = self._name(table, rows, [int(codes[row]) for codes in axes])
+            shown.append(f"{_place(table, int(row))} repeats {_place(table, first)} ({name})")
+        return [f"{', '.join(shown)}{_and_more(again.size)}"]
+
+    def _missing(
+        self,
+        table: pd.DataFrame,
+        axes: tuple[np.ndarray, ...],
+        shape: tuple[int, ...],
+        rows: pd.DataFrame,
+    ) -> list[str]:
+        """Rows that are not there, the first of them by their names."""
+        members, inputs, *draws = axes
+        width = shape[2] if draws else 1
+        inner = members * width + (draws[0] if draws else 0)
+        each = shape[0] * width
+        there = np.bincount(np.unique(np.stack([inputs, inner]), axis=1)[0], minlength=shape[1])
+        count = int(np.sum(each - there))
+        if count == 0:
+            return []
+        shown: list[str] = []
+        for place in np.flatnonzero(there < each):
+            for code in np.setdiff1d(np.arange(each), inner[inputs == place]):
+                if len(shown) < _MOST_SHOWN:
+                    codes = [int(code) // width, int(place)] + [int(code) % width] * len(draws)
+                    shown.append(self._name(table, rows, codes))
+            if len(shown) == _MOST_SHOWN:
+                break
+        return [f"no row for {', '.join(shown)}{_and_more(count)}"]
+
+    def _name(self, table: pd.DataFrame, rows: pd.DataFrame, codes: list[int]) -> str:
+        """An input, a member and a draw in words."""
+        member, place, *draw = codes
+        keys = self.keys or ["input"]
+        texts = [f"{key} {_entry(rows[key].iloc[place])}" for key in keys]
+        texts.append(f"{self.member} {_kinds(table, self.member)[member]}")
+        if self.sample is not None:
+            texts.append(f"{self.sample} {_kinds(table, self.sample)[draw[0]]}")
+        return " ".join(texts)
 
     @staticmethod
     def _one_per_input(
@@ -605,6 +658,23 @@ class _LongTable(_TableLayout):
         axes = (members, inputs, *(codes for codes, _ in draws))
         shape = (count, len(rows), *(kinds for _, kinds in draws))
         return axes, shape, rows
+
+
+def _place(table: pd.DataFrame, row: int) -> str:
+    lines = table.attrs.get("lines")
+    return f"row {row}, counted from 0," if lines is None else f"line {lines[row]}"
+
+
+def _repeated(codes: np.ndarray) -> np.ndarray:
+    """Where an entry was there before."""
+    _, first = np.unique(codes, return_index=True)
+    again = np.ones(len(codes), dtype=bool)
+    again[first] = False
+    return again
+
+
+def _and_more(count: int) -> str:
+    return f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
 
 
 def _codes(table: pd.DataFrame, name: str, *, missing: bool = False) -> tuple[np.ndarray, int]:

@@ -17,6 +17,8 @@ _KINDS = {
     "_low_rank": "a multivariate normal distribution",
     "StudentT": "a Student t distribution",
 }
+#: Values that are a law, and no draws of one.
+_WHOLE = "law of values"
 
 
 def in_words(prediction: Prediction, sizes: Mapping[str, int], event: tuple[str, ...] = ()) -> str:
@@ -34,8 +36,10 @@ def in_words(prediction: Prediction, sizes: Mapping[str, int], event: tuple[str,
 
 def of_kind(kind: str, members: int, draws: int | None = None) -> str:
     """So many members, and what each of them is."""
-    each = _KINDS.get(kind, kind) if draws is None else f"with {draws} draws"
-    return f"{members} members, each {each}"
+    if draws is not None:
+        each = f"up to {draws} values with weights" if kind == _WHOLE else f"with {draws} draws"
+        return f"{members} members, each {each}"
+    return f"{members} members, each {_KINDS.get(kind, kind)}"
 
 
 def for_what(sizes: Mapping[str, int], outcome: list[str]) -> str:
@@ -66,5 +70,6 @@ def _who(prediction: Prediction) -> str:
 
 
 def _kind(law: Prediction) -> tuple[str, int | None]:
-    draws = law.values.shape[len(law.batch_shape)] if isinstance(law, Samples) else None
-    return type(law).__name__, draws
+    if isinstance(law, Samples):
+        return _WHOLE if law.whole else type(law).__name__, law.draw_count
+    return type(law).__name__, None

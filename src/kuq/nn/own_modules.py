@@ -241,5 +241,5 @@ def _joined(parts: list[Distribution]) -> Distribution:
 
 
 def _ensemble(laws: list[Distribution]) -> Ensemble:
-    alike = len({(type(law), law.parameter_shapes) for law in laws}) == 1
+    alike = len({law.kind for law in laws}) == 1
     return Ensemble(Distribution.stacked(laws) if alike else laws)

@@ -148,8 +148,9 @@ def select_score(
     score for vectors), the squared error, Gaussian and Laplace kernels at bandwidths around the
     median distance and their multi-scale means. Another than the first is chosen only if its gain
     is beyond noise (its interval lies above zero, with all candidates looked at together) and is
-    at least ``tie``, a difference of ratios and AUROCs, or a share of the mean squared error. Of
-    those within a standard error of the best the first in the list is taken. ``groups`` are labels
+    at least ``tie``, a difference of ratios and AUROCs, or a share of the mean squared error, and
+    if it ranks or detects better than chance. Of those within a standard error of the best the
+    first in the list is taken. ``groups`` are labels
     of cases that belong together (for detection: a pair, inside and outside).
 
     >>> import kuq, numpy as np
@@ -266,6 +267,8 @@ def _chosen(
     critical = float(np.quantile(ratios.max(axis=1), confidence))
     least = tie * (abs(float(values[0])) if task.in_units else 1.0)
     better = moving & (gain > critical * error) & (gain >= least)
+    if task.chance is not None:  # what is less wrong than the usual score serves nobody
+        better &= task.sign * (values - task.chance) > 0
     if not better.any():
         return names[0], values, draws, critical
     best = int(np.argmax(np.where(better, gain, -np.inf)))
@@ -300,6 +303,8 @@ class _Task(ABC):
     measure: ClassVar[str]
     #: +1 if large values are good, −1 if small ones are.
     sign: ClassVar[int]
+    #: What uncertainties that have nothing to do with the task reach; None if it is not known.
+    chance: ClassVar[float | None] = None
     #: Whether values have the unit of the outcomes, and are no plain numbers.
     in_units: ClassVar[bool] = False
     cases: int
@@ -364,6 +369,7 @@ class _Ranking(_Task):
     name = "ranking"
     measure = "prediction-rejection"
     sign = -1
+    chance = 1.0
 
     def __init__(self, prediction: Any, y: Any, outside: Any, groups: Any, seed: int) -> None:
         if outside is not None:
@@ -399,6 +405,7 @@ class _Detection(_Task):
     name = "detection"
     measure = "AUROC"
     sign = 1
+    chance = 0.5
 
     def __init__(self, prediction: Any, y: Any, outside: Any, groups: Any, seed: int) -> None:
         if outside is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kuq.distributions.base import Distribution, Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.samples import Samples
 from kuq.errors import ParameterError
 from kuq.protocols.vectors import as_numpy
 
@@ -49,6 +50,21 @@ def cases(prediction: Prediction, index: np.ndarray) -> Prediction:
             return prediction.with_members(members.mapped(taken(1)))
         return prediction.with_members([member.mapped(taken(0)) for member in members])
     return _parametric(prediction).mapped(taken(0))
+
+
+def single_values(prediction: Ensemble) -> float:
+    """The share of the laws of members, each at one input, that are a single of several values.
+
+    Points and single draws are no such laws: they say by themselves that noise is not in them.
+    """
+    members = prediction.members
+    laws = members if isinstance(members, tuple) else (members,)
+    single = every = 0
+    for law in laws:
+        weights = law.weights if isinstance(law, Samples) and law.whole else None
+        every += math.prod(law.batch_shape)
+        single += 0 if weights is None else int(np.sum(np.max(weights, axis=-1) > 1 - 1e-9))
+    return single / max(every, 1)
 
 
 def _parametric(prediction: Prediction) -> Parametric:

@@ -8,7 +8,11 @@ import numpy as np
 
 from kuq.distributions.base import Distribution, Prediction
 from kuq.files.own import PARTS
-from kuq.kernels.base import Score
+from kuq.kernels.base import Kernel, Score
+from kuq.kernels.energy import Energy
+from kuq.kernels.marginal import CRPS, Marginal
+from kuq.kernels.names import score_name
+from kuq.reports.words import spelled
 from kuq.result import Uncertainty
 from kuq.uncertainty import decompose, entropy
 
@@ -25,3 +29,16 @@ def components(prediction: Prediction, score: Score, **options: Any) -> dict[str
         return {"total": np.asarray(entropy(prediction, score, **options), dtype=float)}
     u = decompose(prediction, score, **options)
     return {part: np.asarray(u[part], dtype=float) for part in PARTS}
+
+
+def cell_kernel(score: object) -> Marginal:
+    """A score of every cell of a field: with the kernel of the score if that is a plain one."""
+    base = next(score.terms()).kernel if isinstance(score, Kernel) else None
+    bandwidth = getattr(base, "bandwidth", None)
+    if base is None or base.weights is not None or not isinstance(bandwidth, (float, type(None))):
+        base = CRPS().kernel
+    return Marginal(base, reduce=None)
+
+
+def named_by_cell(kernel: Marginal) -> str:
+    return "CRPS" if kernel.kernel == Energy() else spelled(score_name(kernel.kernel))

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
-import kuq
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.files.decomposed import Decomposed, DecomposedFile, Part
 from kuq.files.own import PARTS
 from kuq.kernels.base import Kernel
-from kuq.kernels.energy import Energy
 from kuq.kernels.log_score import LogScore
-from kuq.kernels.marginal import CRPS, Marginal
-from kuq.kernels.names import score_name
+from kuq.kernels.marginal import Marginal
 from kuq.kernels.squared_error import SquaredError
 from kuq.reports import figures
-from kuq.reports.cases import cases
-from kuq.reports.components import components, shown_parts
-from kuq.reports.figures import Axis, plain
+from kuq.reports.cases import cases, single_values
+from kuq.reports.components import cell_kernel, components, named_by_cell, shown_parts
+from kuq.reports.figures import plain
+from kuq.reports.inputs import (
+    all_alike,
+    finite_mean,
+    label_of,
+    mean_map,
+    mean_of_rows,
+    with_axes,
+)
 from kuq.reports.judged_page import judgement_section
 from kuq.reports.judgement import Judgement, judge
 from kuq.reports.outlier import Outlier, outlying_member
-from kuq.reports.page import card, definitions, figure, keys, page, paragraph
+from kuq.reports.page import (
+    Section,
+    card,
+    definitions,
+    figure,
+    heading,
+    keys,
+    page_of,
+    paragraph,
+)
 from kuq.reports.surety import apart_in_words, noise_in_words, same_law, same_law_in_words
-from kuq.reports.words import grouped, score_in_words, spelled
-from kuq.result import MemberTest
+from kuq.reports.words import (
+    METHODS,
+    facts_of_score,
+    grouped,
+    largest_errors,
+    score_in_words,
+    total_in_words,
+)
+from kuq.result import MemberTest, Uncertainty
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
 #: Inputs that are looked at for the divergences between members, and for maps.
@@ -38,8 +58,9 @@ _INPUTS_LOOKED_AT = 200
 _NUMBERS_LOOKED_AT = 2**23
 _MOST_MEMBERS = 40
 _ROWS = 10
-_MOST_ACROSS = 400
 _MOST_DOTS = 1200
+#: The share of laws that are single values from which on a page says so.
+_SILENT = 0.1
 
 
 def decomposition_report(
@@ -58,35 +79,12 @@ def report_page(
     """A self-contained HTML page about predictions, with a section for each variable."""
     judged = [judge(one) for one in variables] if judgements is None else judgements
     several = len(variables) > 1
-    body = ["<header>"]
-    body.append(f"<h1>Uncertainty of <span class='name'>{escape(name)}</span></h1>")
-    if several:
-        body.append(paragraph(f"{len(variables)} variables, each in a section of its own.", "soft"))
-        links = (
-            f"<a href='#v{place}'>{escape(one.name)}</a>" for place, one in enumerate(variables)
-        )
-        body.append(f"<nav>{''.join(links)}</nav>")
-    else:
-        body += _head(variables[0])
-    body.append("</header>")
-    for place, (one, found) in enumerate(zip(variables, judged, strict=True)):
-        if several:
-            body.append(f"<section id='v{place}'><h2>{escape(one.name)}</h2>")
-            body += _head(one)
-        body += _parts(one, found, several)
-        if several:
-            body.append("</section>")
-    if several:
-        body.append("<section>")
+    sections = [
+        Section(one.name, list(_head(one)), list(_parts(one, found, several)))
+        for one, found in zip(variables, judged, strict=True)
+    ]
     told = next((one for one in variables if one.uncertainty.is_split), variables[0])
-    body += _meaning(told, several, written)
-    if several:
-        body.append("</section>")
-    body.append(
-        f"<footer>Made by kuq {escape(kuq.__version__)}. This page loads nothing and runs no "
-        "script.</footer>"
-    )
-    return page(f"Uncertainty of {name}", body)
+    return page_of(name, sections, _meaning(told, several, written))
 
 
 def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator[str]:
@@ -95,7 +93,7 @@ def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator
     if not np.isfinite(np.asarray(one.uncertainty.total, dtype=float)).any():
         return
     if one.target is not None:
-        yield _heading("How good it is", several)
+        yield heading("How good it is", several)
         yield from judgement_section(one, judged)
     yield from _distributions(one, judged, several)
     for first in ("epistemic", "aleatoric") if one.uncertainty.is_split else ("total",):
@@ -104,27 +102,16 @@ def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator
     yield from _members(one, several)
 
 
-def _heading(text: str, several: bool) -> str:
-    return f"<h3 class='part'>{escape(text)}</h3>" if several else f"<h2>{escape(text)}</h2>"
-
-
 def _head(one: Decomposed) -> Iterator[str]:
     score = score_in_words(one.uncertainty)
     yield paragraph(f"{one.description}. Score: {score}.", "soft")
     yield from (paragraph(f"Note: {note}.") for note in one.notes)
 
 
-def _finite_mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
-    there = np.isfinite(values)
-    if not there.any():
-        return float("nan")
-    return float(np.average(values[there], weights=None if weights is None else weights[there]))
-
-
 def _overview(one: Decomposed) -> Iterator[str]:
     u = one.uncertainty
     means = {
-        part: _finite_mean(np.asarray(u[part], dtype=float), one.input_weights) for part in PARTS
+        part: finite_mean(np.asarray(u[part], dtype=float), one.input_weights) for part in PARTS
     }
     total = np.asarray(u.total, dtype=float)
     known = int(np.sum(~np.isnan(total)))
@@ -138,7 +125,8 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if not u.is_split:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
-        yield paragraph(_one_level(u.note))
+        yield paragraph(_one_level(u))
+        yield from _silence(one)
         yield from _infinite(one)
         return
     yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
@@ -150,6 +138,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
     yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
+    yield from _silence(one)
     yield from _infinite(one)
 
 
@@ -161,6 +150,20 @@ def _noise(one: Decomposed) -> Iterator[str]:
     words = noise_in_words(_known_part(one)[0], u, one.options)
     if words is not None:
         yield paragraph(words)
+
+
+def _silence(one: Decomposed) -> Iterator[str]:
+    """Laws that are single values now and then, such as leaves with one training row."""
+    some, _ = _known_part(one)
+    share = single_values(some) if isinstance(some, Ensemble) else 0.0
+    if share < _SILENT:
+        return
+    yield (
+        f"<div class='note'><b>{100 * share:.0f} % of what members predict are single values, "
+        "which know no noise.</b> What is noise there counts as disagreement. If these are leaves "
+        "of a forest with one training row, grow its trees with <code>min_samples_leaf=5</code> or "
+        'more, or take the noise from out-of-bag residuals: <code>noise="normal"</code>.</div>'
+    )
 
 
 def _known_part(one: Decomposed) -> tuple[Prediction | None, int]:
@@ -181,12 +184,12 @@ def _infinite(one: Decomposed) -> Iterator[str]:
         yield paragraph(f"{count} values are infinite and left out of means and figures.")
 
 
-def _one_level(note: str) -> str:
+def _one_level(u: Uncertainty) -> str:
     return (
-        f"These numbers are the {note}. So they are not split into aleatoric and epistemic "
-        "uncertainty, and nothing follows from them about what more training data would change. "
-        "Members that predict distributions (a mean and a standard deviation, or draws) can be "
-        "split."
+        f"These numbers are the {u.note}. Each is {total_in_words(u)}. They are not split into "
+        "aleatoric and epistemic uncertainty, and nothing follows from them about what could still "
+        "be learned. Members that predict distributions (a mean and a standard deviation, or "
+        "draws) can be split."
     )
 
 
@@ -205,17 +208,18 @@ def _in_words(share: float | None) -> str:
         )
     if share < 0.1:
         return (
-            "Almost all of the uncertainty is aleatoric: the members agree with each other. More "
-            "training data of the same kind would change little; better inputs might."
+            "Almost all of the uncertainty is aleatoric: the members agree with each other, and "
+            "what is left is noise that each of them expects. More data of the same kind would "
+            "change little; other inputs might."
         )
     if share < 0.4:
         return (
-            "Most of the uncertainty is aleatoric, but the members also disagree. More training "
-            "data helps most at the inputs listed below."
+            "Most of the uncertainty is aleatoric, but the members also disagree, most of all at "
+            "the inputs listed below."
         )
     return (
         "A large part of the uncertainty is epistemic: the members disagree about the prediction "
-        "itself. More training data near the inputs listed below, or a better model, can reduce it."
+        "itself, most of all at the inputs listed below. There, better models can reduce it."
     )
 
 
@@ -227,14 +231,16 @@ def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> 
         return
     low, high = float(min(pooled.min(), 0.0)), float(np.quantile(pooled, 0.998))
     ticks = figures.round_limits(low, high if high > low else low + 1.0)
-    yield _heading("How large the components are", several)
+    yield heading("How large the components are", several)
     same = "The same axis for all three; the" if u.is_split else "The"
     yield paragraph(
         f"{same} dashed line is the median. The few largest values are counted in the last bar."
     )
     yield "<div class='figures'>"
-    for part in every:
-        yield figure(figures.histogram(every[part], part, low, ticks, u.units), part.capitalize())
+    weights = None if one.input_weights is None else one.input_weights.ravel()
+    for part, values in every.items():
+        svg = figures.histogram(values, part, low, ticks, u.units, weights)
+        yield figure(svg, part.capitalize())
     yield "</div>"
     yield from _scatter(one, judged)
 
@@ -271,8 +277,8 @@ def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     text = "Each dot is an input."
     if comparable:
         text += (
-            " On the dashed line noise and disagreement are equally large; above it, better "
-            "training can help more than better measurements."
+            " On the dashed line noise and disagreement are equally large; above it the members "
+            "disagree by more than the noise that they expect."
         )
     yield paragraph(text)
     yield "<div class='figures one'>"
@@ -284,7 +290,7 @@ _TABLES = {
     "epistemic": (
         "The inputs that the model knows least about",
         "Sorted by epistemic uncertainty: where the members disagree most. These are the inputs to "
-        "look at, or to label, first.",
+        "look at first.",
     ),
     "total": (
         "The inputs with the largest spread",
@@ -293,7 +299,7 @@ _TABLES = {
     "aleatoric": (
         "The inputs with the most noise",
         "Sorted by aleatoric uncertainty: what the members themselves call uncertain. More data "
-        "like these would not help; other measurements might.",
+        "like these would not help; other inputs might.",
     ),
 }
 
@@ -306,8 +312,8 @@ def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
     over = ""
     if parts["total"].ndim > 2:  # rank what has a field of its own by the mean of its field
         over = f" Means over {', '.join(one.dims[1:])}."
-        parts = {part: _mean_of_rows(values, one) for part, values in parts.items()}
-    if first == "aleatoric" and _all_alike(parts[first]):
+        parts = {part: mean_of_rows(values, one) for part, values in parts.items()}
+    if first == "aleatoric" and all_alike(parts[first]):
         return
     ranked = np.where(np.isnan(parts[first]), -np.inf, parts[first]).ravel()
     order = np.argsort(-ranked, kind="stable")[:_ROWS]
@@ -315,15 +321,15 @@ def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
     largest = np.max(np.abs(parts["total"].ravel()[order]))
     bars = bool(u.is_split and np.isfinite(largest) and largest > 0)
     bars = bars and all(bool(np.all(v.ravel()[order] >= -0.02 * largest)) for v in parts.values())
-    heading = escape(", ".join(one.dims[: parts["total"].ndim]))
+    inputs = escape(", ".join(one.dims[: parts["total"].ndim]))
     title, why = _TABLES[first]
-    yield _heading(title, several)
+    yield heading(title, several)
     key = "".join(
         f"<span class='keys'><span class='key {part}'></span>{part}</span> "
         for part in ("aleatoric", "epistemic")
     )
     yield f"<p>{escape(why + over)}{key if bars else ''}</p>"
-    yield f"<div class='table'><table><thead><tr><th>{heading}</th>"
+    yield f"<div class='table'><table><thead><tr><th>{inputs}</th>"
     columns = (first, *(part for part in reversed(parts) if part != first))
     yield "".join(f"<th>{part}</th>" for part in columns)
     yield ("<th class='wide'></th>" if bars else "") + "</tr></thead><tbody>"
@@ -343,35 +349,6 @@ def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
             row += "</div></td>"
         yield row + "</tr>"
     yield "</tbody></table></div>"
-
-
-def _all_alike(values: np.ndarray) -> bool:
-    """Whether numbers differ by less than a table shows."""
-    known = values[np.isfinite(values)]
-    return known.size == 0 or bool(np.ptp(known) <= 0.01 * np.abs(known).max())
-
-
-def _mean_of_rows(values: np.ndarray, one: Decomposed) -> np.ndarray:
-    """Means over all axes but the first, of what is known."""
-    axes = tuple(range(1, values.ndim))
-    kept = np.ma.masked_invalid(values)
-    mean: Any = np.ma.average(kept, axis=axes, weights=one.input_weights)
-    return np.asarray(np.ma.filled(mean, np.nan))
-
-
-def label_of(one: Decomposed, position: int, shape: tuple[int, ...]) -> str:
-    """How an input is called: by its coordinates, its row, or its position."""
-    index = np.unravel_index(position, shape)
-    texts = []
-    for axis, (dim, at) in enumerate(zip(one.dims, index, strict=False)):
-        if axis == 0 and one.labels:
-            text = one.labels[int(at)]
-        elif dim in one.coordinates:
-            text = figures.place_text(one.coordinates[dim][int(at)])
-        else:
-            text = str(int(at))
-        texts.append(text if len(shape) == 1 else f"{dim} {text}")
-    return ", ".join(texts)
 
 
 def _looked_at(one: Decomposed) -> np.ndarray:
@@ -401,18 +378,18 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
         part = one.part(chosen)
         if len(part.prediction.event_shape) != 2 or min(part.prediction.event_shape) < 4:
             return
-        kernel = Marginal(_base(u.score), reduce=None)
+        kernel = cell_kernel(u.score)
         grids = _of_cells(part, kernel, one)
         names = one.event_dims or ("rows", "columns")
         unit = u.units if kernel.units == u.score.units else kernel.units
-        named = "CRPS" if kernel.kernel == Energy() else spelled(score_name(kernel.kernel))
+        named = named_by_cell(kernel)
         where = f"Cell by cell under the {named}, mean over {len(chosen)} inputs. "
-    maps = {part: _mean_map(values) for part, values in grids.items()}
+    maps = {part: mean_map(values) for part, values in grids.items()}
     finite = np.concatenate([m[np.isfinite(m)] for m in maps.values()])
     if finite.size == 0:
         return
     blank = bool(np.isnan(maps["total"]).any())
-    yield _heading("Where on the grid", several)
+    yield heading("Where on the grid", several)
     yield paragraph(
         f"{where}{'One scale for all three; light' if u.is_split else 'Light'} is high."
         + (" Cells without a colour are missing." if blank else "")
@@ -420,7 +397,7 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
     yield "<div class='figures'>"
     limits = (float(min(finite.min(), 0.0)), float(finite.max()))
     for component, mean in maps.items():
-        cells, rows, columns = _with_axes(one, names, mean)
+        cells, rows, columns = with_axes(one, names, mean)
         svg = figures.grid_map(cells, f"map of {component}", unit, limits, rows, columns)
         yield figure(svg, component.capitalize())
     yield "</div>"
@@ -435,44 +412,12 @@ def _of_cells(part: Part, kernel: Kernel, one: Decomposed) -> dict[str, np.ndarr
     return {name: np.where(hidden, np.nan, of_cells[name]) for name in shown_parts(one.uncertainty)}
 
 
-def _mean_map(values: np.ndarray) -> np.ndarray:
-    flat = values.reshape(-1, *values.shape[-2:])
-    return np.asarray(np.ma.masked_invalid(flat).mean(axis=0).filled(np.nan))
-
-
-def _with_axes(
-    one: Decomposed, names: tuple[str, ...], grid: np.ndarray
-) -> tuple[np.ndarray, Axis, Axis]:
-    """The grid with its axes, north up, and no more cells than can be seen."""
-    axes = []
-    for axis, name in ((0, names[-2]), (1, names[-1])):
-        places = one.coordinates.get(name)
-        if places is None or len(places) != grid.shape[axis]:
-            places = np.arange(grid.shape[axis])
-        axes.append(places)
-    rows, columns = axes
-    if names[-2].lower().startswith("lat") and rows.dtype.kind in "fiu" and rows[-1] > rows[0]:
-        grid, rows = grid[::-1], rows[::-1]
-    steps = tuple(-(-n // _MOST_ACROSS) for n in grid.shape)
-    grid, rows, columns = grid[:: steps[0], :: steps[1]], rows[:: steps[0]], columns[:: steps[1]]
-    return grid, Axis(names[-2], rows), Axis(names[-1], columns)
-
-
-def _base(score: object) -> Kernel:
-    """The kernel to look at cells with: that of the score if it is a plain one."""
-    base = next(score.terms()).kernel if isinstance(score, Kernel) else None
-    bandwidth = getattr(base, "bandwidth", None)
-    if base is None or base.weights is not None or not isinstance(bandwidth, (float, type(None))):
-        return CRPS().kernel
-    return base
-
-
 def _members(one: Decomposed, several: bool) -> Iterator[str]:
     some, inputs = _known_part(one)
     if not isinstance(some, Ensemble) or some.member_count < 2:
         return
     count = some.member_count
-    yield _heading("Which members disagree", several)
+    yield heading("Which members disagree", several)
     if count > _MOST_MEMBERS:
         yield paragraph(
             f"{count} members are too many to show one by one; "
@@ -516,9 +461,9 @@ def _outlier_note(
     # Of kernels the members against their mixture differ by half as much as from each other.
     half = 0.5 if one.uncertainty.estimator == "bma" and isinstance(score, Kernel) else 1.0
     change = half * np.asarray(influence.epistemic[member])
-    now = half * _finite_mean(np.asarray(decompose(some, score, **options).epistemic))
+    now = half * finite_mean(np.asarray(decompose(some, score, **options).epistemic))
     times = "infinitely many" if not np.isfinite(ratio) else f"{ratio:.1f}"
-    advice = "Check how it was trained"
+    advice = "Check how it was made"
     if not score.card.robust:
         advice += (
             ", or use a bounded score such as gaussian:median, under which a single member has "
@@ -530,48 +475,36 @@ def _outlier_note(
     return (
         f"<div class='note'><b>Member {escape(name)} stands apart.</b> It disagrees with "
         f"the others {times} times as much as they do among each other. {chance}Without it the "
-        f"mean {what} would be {plain(now + _finite_mean(change))} instead of "
+        f"mean {what} would be {plain(now + finite_mean(change))} instead of "
         f"{plain(now)}. {advice}.</div>"
     )
 
 
 def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[str]:
     u = one.uncertainty
-    card_ = u.score.card
-    facts = [f"k(x, y) = {card_.formula}" if isinstance(u.score, Kernel) else card_.formula]
-    if card_.robust:
-        facts.append("bounded, so a single wrong member has limited influence")
-    if card_.aleatoric_grows_with_spread:
-        facts.append("aleatoric uncertainty grows with the spread of a prediction")
-    if isinstance(u.score, SquaredError):
-        facts.append("only means are compared: members of different shape and equal mean agree")
-        if u.estimator == "pairwise":
-            facts.append(
-                "epistemic is the mean squared difference of two members' means, twice their "
-                "variance (the score variance, or estimator bma, gives the variance)"
-            )
+    facts = facts_of_score(u)
+    if isinstance(u.score, SquaredError) and u.estimator == "pairwise":
+        facts.append(
+            "epistemic is the mean squared difference of two members' means, twice their "
+            "variance (the score variance, or estimator bma, gives the variance)"
+        )
     if isinstance(u.score, Marginal) and np.prod(one.some(np.array([0])).event_shape) > 1:
         facts.append("every coordinate is looked at by itself, not how they depend on each other")
-    methods = {
-        "exact": "by closed forms",
-        "quadrature": "by quadrature, accurate to 1e-8",
-        "samples": "from the draws in the prediction",
-        "sliced": "from the draws in the prediction, by random directions",
-        "monte-carlo": "by Monte Carlo, from draws that kuq made",
-    }
     entries = [
         ("Aleatoric", "What each member says about its own uncertainty, averaged over members: "
          "noise in the target, which more data cannot remove."),
-        ("Epistemic", "How far two members disagree on average: what the model does not know, "
-         "largest where training data are missing. The members stand for models that could also "
-         "have been trained."),
+        ("Epistemic", "How far two members disagree on average: what the models do not know, "
+         "largest where the data that they are made from tell little. The members stand for all "
+         "models that could have been made as well."),
         ("Total", "The sum of both."),
         ("Score", f"{score_in_words(u)}: {'; '.join(facts)}."
          + ("" if several else f" Unit: {u.units}.")),
-        ("Computed", f"{methods[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."),
+        ("Computed", f"{METHODS[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."
+         + (f" Standard errors over directions: {largest_errors(u)}." if u.method == "sliced"
+            and u.standard_error is not None else "")),
     ]  # fmt: skip
     if not u.is_split:
-        entries[:3] = [("Spread", f"The {u.note}.")]
+        entries[:3] = [("Spread", f"The {u.note}. It is {total_in_words(u)}.")]
     if written is not None:
         entries.append(("Written to", written))
     if np.any(np.asarray(u.epistemic) < 0):

@@ -16,6 +16,8 @@ from html import escape
 
 import numpy as np
 
+from kuq.reports.quantiles import quantiles
+
 #: The width of a figure in its own units, about pixels.
 WIDTH = 360
 _LONGEST_NAME = 14
@@ -90,9 +92,20 @@ def round_limits(low: float, high: float) -> np.ndarray:
     return np.asarray(step * np.arange(first, last + 1))
 
 
-def histogram(values: np.ndarray, part: str, low: float, ticks: np.ndarray, unit: str) -> str:
-    """The distribution of one component, on an axis from ``low`` to the last tick."""
-    finite = values[np.isfinite(values)]
+def histogram(
+    values: np.ndarray,
+    part: str,
+    low: float,
+    ticks: np.ndarray,
+    unit: str,
+    weights: np.ndarray | None = None,
+) -> str:
+    """The distribution of one component, on an axis from ``low`` to the last tick.
+
+    The median is that of inputs with ``weights``, as in the table of the command line.
+    """
+    there = np.isfinite(values)
+    finite = values[there]
     height, left, right, top, base = 190, 46, 14, 12, 146
     high = float(ticks[-1])
     counts, edges = np.histogram(np.clip(finite, low, high), bins=36, range=(low, high))
@@ -119,9 +132,11 @@ def histogram(values: np.ndarray, part: str, low: float, ticks: np.ndarray, unit
                 f"<title>{tip}</title></rect>"
             )
     if finite.size:
-        middle = across(float(np.clip(np.median(finite), low, high)))
+        (median,) = quantiles(finite, [0.5], None if weights is None else weights[there])
+        middle = across(float(np.clip(median, low, high)))
         body.append(
-            f"<line class='median' x1='{middle:.1f}' x2='{middle:.1f}' y1='{top}' y2='{base}'/>"
+            f"<line class='median' x1='{middle:.1f}' x2='{middle:.1f}' y1='{top}' y2='{base}'>"
+            f"<title>median {plain(median)}</title></line>"
         )
     for tick in ticks[ticks >= low]:
         body.append(_across(across(float(tick)), base + 17, shown(float(tick))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,19 @@ from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError, ShapeError
-from kuq.files.decomposed import Decomposed, Part
+from kuq.files.decomposed import Decomposed, Part, Partitioned
 from kuq.files.words import in_words
 from kuq.kernels.base import Score
 from kuq.kernels.marginal import CRPS
 from kuq.protocols.vectors import as_numpy
 from kuq.reports.cases import cases, in_numpy
 from kuq.reports.decomposition import report_page
+from kuq.reports.levels import levels_page
 from kuq.reports.page import PAGE
 from kuq.uncertainty import decompose
+
+#: Inputs whose cells are looked at for maps.
+_INPUTS_OF_MAPS = 200
 
 
 def report(
@@ -40,9 +45,20 @@ def report(
     if target.suffix.lower() != ".html":
         raise ParameterError(f"the path of a report must end in .html, got {str(target)!r}")
     check_target(target, PAGE, [])
+    if isinstance(prediction, Mapping) and not prediction:
+        raise ParameterError("a report needs at least one prediction, got an empty mapping")
+    if options.get("levels") is not None:
+        if y is not None or names is not None:
+            given = "y" if y is not None else "names"
+            raise ParameterError(
+                f"{given} is about members of one level; leave it or levels out (flattened() has "
+                "the members of an Ensemble in no groups)"
+            )
+        every = prediction if isinstance(prediction, Mapping) else {"": prediction}
+        parts = {str(own): _partitioned(one, score, labels, options) for own, one in every.items()}
+        write_text(target, levels_page(title, parts), PAGE, [])
+        return target
     if isinstance(prediction, Mapping):
-        if not prediction:
-            raise ParameterError("a report needs at least one prediction, got an empty mapping")
         outcomes = y if isinstance(y, Mapping) else dict.fromkeys(prediction, y)
         variables = [
             _decomposed(str(name), one, score, outcomes.get(name), names, labels, options)
@@ -63,19 +79,15 @@ def _decomposed(
     labels: Sequence[Any] | None,
     options: dict[str, Any],
 ) -> Decomposed:
-    known = prediction if isinstance(prediction, Prediction) else as_distribution(prediction)
-    known = in_numpy(known)
+    known = _known(prediction)
     count = known.member_count if isinstance(known, Ensemble) else 0
     if names is not None and len(names) != count:
         raise ShapeError(f"{count} members need {count} names, got {len(names)}")
     batch = known.batch_shape
-    if labels is not None and len(labels) != (batch[0] if batch else 1):
-        raise ShapeError(
-            f"{batch[0] if batch else 1} inputs need as many labels, got {len(labels)}"
-        )
+    _check_labels(labels, batch)
     u = decompose(known, CRPS() if score is None else score, **options)
     outcome = None if y is None else _outcome(y, known)
-    dims = tuple("input" if axis == 0 else f"axis {axis}" for axis in range(len(batch)))
+    dims = _dims(batch)
     kept = {key: value for key, value in options.items() if key != "estimator"}
     return Decomposed(
         name=name,
@@ -88,6 +100,52 @@ def _decomposed(
         member_names=() if names is None else tuple(map(str, names)),
         target=None if y is None else str(getattr(y, "name", None) or "y"),
     )
+
+
+def _partitioned(
+    prediction: Any,
+    score: Score | None,
+    labels: Sequence[Any] | None,
+    options: dict[str, Any],
+) -> Partitioned:
+    known = _known(prediction)
+    batch = known.batch_shape
+    _check_labels(labels, batch)
+    u = decompose(known, CRPS() if score is None else score, **options)
+    dims = _dims(batch)
+
+    def of_cells(of_cell: Score) -> dict[str, np.ndarray]:
+        return dict(decompose(_some(known), of_cell, **options))
+
+    return Partitioned(
+        u,
+        in_words(known, dict(zip(dims, batch, strict=True))),
+        dims or ("input",),
+        labels=() if labels is None else tuple(map(str, labels)),
+        cells=of_cells if len(known.event_shape) == 2 else None,
+    )
+
+
+def _some(prediction: Prediction) -> Prediction:
+    """The prediction at some of its inputs, evenly spread, as axes of a batch that is one."""
+    inputs = math.prod(prediction.batch_shape)
+    places = np.unique(np.linspace(0, inputs - 1, min(inputs, _INPUTS_OF_MAPS)).astype(int))
+    return cases(prediction, places)
+
+
+def _known(prediction: Any) -> Prediction:
+    known = prediction if isinstance(prediction, Prediction) else as_distribution(prediction)
+    return in_numpy(known)
+
+
+def _check_labels(labels: Sequence[Any] | None, batch: tuple[int, ...]) -> None:
+    inputs = batch[0] if batch else 1
+    if labels is not None and len(labels) != inputs:
+        raise ShapeError(f"{inputs} inputs need as many labels, got {len(labels)}")
+
+
+def _dims(batch: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple("input" if axis == 0 else f"axis {axis}" for axis in range(len(batch)))
 
 
 def _outcome(y: Any, prediction: Prediction) -> np.ndarray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
+import kuq
 from kuq._replacing import marked
 
 #: What the page says of its maker, by which a later call knows what it may replace.
@@ -52,8 +54,12 @@ svg { display: block; width: 100%; height: auto; }
 .line { fill: none; stroke-width: 2; } .line.bound { stroke: var(--soft); stroke-width: 1.4; }
 .line.oracle { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 5 3; }
 .s0 { --own: #d55e00; } .s1 { --own: #0072b2; } .s2 { --own: #009e73; } .s3 { --own: #b8609a; }
-.s4 { --own: #c78500; } .line.s0, .line.s1, .line.s2, .line.s3, .line.s4 { stroke: var(--own); }
-.key.s0, .key.s1, .key.s2, .key.s3, .key.s4 { background: var(--own); }
+.s4 { --own: #c78500; } .s5 { --own: #6a5acd; } .s6 { --own: #7a8a2a; } .s7 { --own: #8a6d5a; }
+.bar .s0, .bar .s2, .bar .s3, .bar .s4, .bar .s5, .bar .s6, .bar .s7 { background: var(--own); }
+.bar.whole { height: 1.4rem; margin: 1rem 0 .4rem; }
+.line.s0, .line.s1, .line.s2, .line.s3, .line.s4 { stroke: var(--own); }
+.key.s0, .key.s1, .key.s2, .key.s3, .key.s4, .key.s5, .key.s6, .key.s7 {
+  background: var(--own); }
 .key.bound, .key.oracle { background: none; height: 0; width: 1.5rem; border-radius: 0;
   vertical-align: 4px; border-top: 2px solid var(--soft); }
 .key.oracle { border-top-style: dashed; }
@@ -111,6 +117,53 @@ def page(title: str, body: Iterable[str]) -> str:
         + "\n".join(body)
         + "\n</main>\n</body>\n</html>\n"
     )
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a page says about one thing: its head, and what follows, as HTML."""
+
+    name: str
+    head: Sequence[str]
+    body: Sequence[str]
+
+
+def page_of(name: str, sections: Sequence[Section], meaning: Iterable[str]) -> str:
+    """A whole page about the uncertainty of something, and what its numbers mean."""
+    several = len(sections) > 1
+    body = ["<header>"]
+    body.append(f"<h1>Uncertainty of <span class='name'>{escape(name)}</span></h1>")
+    if several:
+        body.append(paragraph(f"{len(sections)} variables, each in a section of its own.", "soft"))
+        links = (
+            f"<a href='#v{place}'>{escape(one.name)}</a>" for place, one in enumerate(sections)
+        )
+        body.append(f"<nav>{''.join(links)}</nav>")
+    else:
+        body += sections[0].head
+    body.append("</header>")
+    for place, one in enumerate(sections):
+        if several:
+            body.append(f"<section id='v{place}'><h2>{escape(one.name)}</h2>")
+            body += one.head
+        body += one.body
+        if several:
+            body.append("</section>")
+    if several:
+        body.append("<section>")
+    body += meaning
+    if several:
+        body.append("</section>")
+    body.append(
+        f"<footer>Made by kuq {escape(kuq.__version__)}. This page loads nothing and runs no "
+        "script.</footer>"
+    )
+    return page(f"Uncertainty of {name}", body)
+
+
+def heading(text: str, several: bool) -> str:
+    """The heading of a part, one step lower where there are several sections."""
+    return f"<h3 class='part'>{escape(text)}</h3>" if several else f"<h2>{escape(text)}</h2>"
 
 
 def paragraph(text: str, kind: str = "") -> str:

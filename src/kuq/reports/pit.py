@@ -34,6 +34,6 @@ def _draws(law: Prediction) -> int:
         return law.member_count * _draws(law.members)
     if isinstance(law, Point):
         return 1
-    if isinstance(law, Samples) and law.weights is None and not np.isnan(law.values).any():
-        return int(law.values.shape[len(law.batch_shape)])
-    return 0
+    if not isinstance(law, Samples) or law.whole or law.weights is not None:
+        return 0
+    return 0 if np.isnan(law.values).any() else law.draw_count

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kuq.reports.quantiles import quantiles
 from kuq.result import Uncertainty
 
+_LEVELS = (0.5, 0.9, 0.99)
 _COLUMNS = ("mean", "median", "90 %", "99 %", "largest")
 
 
@@ -41,14 +43,9 @@ def table_of_parts(parts: Mapping[str, Any], weights: np.ndarray | None = None) 
         if known.size == 0:
             lines.append(f"{part:<{width}}" + f"{'none':>12}" * len(_COLUMNS))
             continue
-        if weights is None:
-            mean = known.mean()
-            quantiles = np.quantile(known, [0.5, 0.9, 0.99], method="higher")
-        else:
-            w = np.ravel(weights)[there]
-            mean = np.average(known, weights=w)
-            quantiles = np.quantile(known, [0.5, 0.9, 0.99], weights=w, method="inverted_cdf")
-        numbers = (mean, *quantiles, known.max())
+        shares = None if weights is None else np.ravel(weights)[there]
+        mean = np.average(known, weights=shares)
+        numbers = (mean, *quantiles(known, _LEVELS, shares), known.max())
         lines.append(f"{part:<{width}}" + "".join(f"{number:>12.5g}" for number in numbers))
         if known.size < values.size:
             lines[-1] += f"  ({values.size - known.size} missing)"

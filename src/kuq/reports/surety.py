@@ -99,7 +99,7 @@ def _at_most(p: float) -> str:
 def _laws(prediction: Ensemble) -> list[Samples]:
     members = prediction.members
     laws = members if isinstance(members, tuple) else (members,)
-    return [law for law in laws if isinstance(law, Samples)]
+    return [law for law in laws if isinstance(law, Samples) and not law.whole]
 
 
 def _fewest(prediction: Ensemble) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from kuq.kernels.base import Kernel
 from kuq.kernels.event_weights import unweighted
 from kuq.kernels.names import NAMES, score_name
 from kuq.kernels.squared_error import SquaredError
-from kuq.result import Uncertainty
+from kuq.partition import Partition
+from kuq.result import OF_ONE_MODEL, Uncertainty, spread_in_words
 
 _SPELLED = {
     "crps": "CRPS",
@@ -18,6 +20,14 @@ _SPELLED = {
     "laplace": "Laplace kernel",
 }
 _LONGEST = 60
+#: How numbers were computed.
+METHODS = {
+    "exact": "by closed forms",
+    "quadrature": "by quadrature, accurate to 1e-8",
+    "samples": "from the draws in the prediction",
+    "sliced": "from the draws in the prediction, by random directions",
+    "monte-carlo": "by Monte Carlo, from draws that kuq made",
+}
 
 
 def spelled(name: str) -> str:
@@ -36,7 +46,20 @@ def _digits(number: str) -> str:
         return number  # median
 
 
-def score_in_words(u: Uncertainty) -> str:
+def facts_of_score(u: Uncertainty | Partition) -> list[str]:
+    """What a reader should know of the score of a result."""
+    card = u.score.card
+    facts = [f"k(x, y) = {card.formula}" if isinstance(u.score, Kernel) else card.formula]
+    if card.robust:
+        facts.append("bounded, so a single wrong member has limited influence")
+    if card.aleatoric_grows_with_spread:
+        facts.append("aleatoric uncertainty grows with the spread of a prediction")
+    if isinstance(u.score, SquaredError):
+        facts.append("only means are compared: members of different shape and equal mean agree")
+    return facts
+
+
+def score_in_words(u: Uncertainty | Partition) -> str:
     """The score of a result, and its estimator where that changes the numbers."""
     if isinstance(u.score, SquaredError) and u.estimator == "bma":
         return "variance (squared error with estimator bma)"
@@ -46,6 +69,18 @@ def score_in_words(u: Uncertainty) -> str:
     counts = weights is not None and not np.isin(np.asarray(weights), (0.0, 1.0)).all()
     name = spelled(score_name(plain)) + (", weighted" if counts else "")
     return f"{name}, estimator bma" if u.estimator == "bma" else name
+
+
+def largest_errors(u: Uncertainty) -> str:
+    """The largest standard errors over random directions of all inputs."""
+    assert u.standard_error is not None
+    worst = ((part, np.asarray(error)) for part, error in u.standard_error._asdict().items())
+    return ", ".join(f"{part} up to {np.nanmax(error):.2g}" for part, error in worst)
+
+
+def total_in_words(u: Uncertainty) -> str:
+    """What the total is where nothing is split: that differs between members and draws."""
+    return spread_in_words(u.score, u.estimator, u.note == OF_ONE_MODEL)
 
 
 def grouped(count: int) -> str:

@@ -30,8 +30,9 @@ def forest_ensemble(
     Takes RandomForestRegressor, ExtraTreesRegressor and BaggingRegressor of decision trees, also
     inside of a Pipeline or a search, with the data that they were fitted on (which is checked). A
     leaf holds the targets of the rows in the tree's bootstrap sample, as often as they were drawn,
-    so that its mean is the tree's prediction. Pass ``unbiased="members"`` to measures, which takes
-    leaves as they are: trees share training rows, so their targets are no independent draws.
+    so that its mean is the tree's prediction. These are the law of the tree itself
+    (``Samples(..., whole=True)``): trees share training rows, so that targets are no independent
+    draws, and nothing is corrected for their number.
 
     Small leaves know little noise, and those of one row none: with them nearly all counts as
     epistemic, of which ``noise="auto"`` warns. Grow trees with ``min_samples_leaf`` of 5 or more,
@@ -45,7 +46,7 @@ def forest_ensemble(
     >>> y = np.where(np.arange(40) % 2 == 0, X[:, 0], -X[:, 0])  # noise grows with X
     >>> forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, y)
     >>> ensemble = kuq.sklearn.forest_ensemble(forest, X, y, [[0.1], [0.9]])
-    >>> u = kuq.decompose(ensemble, kuq.CRPS(), unbiased="members")
+    >>> u = kuq.decompose(ensemble, kuq.CRPS())
     >>> bool(u.aleatoric[1] > 3 * u.aleatoric[0])
     True
     """

@@ -66,12 +66,6 @@ class Leaves:
         """The mean of the targets in every leaf, (leaves, outputs); zero where there are none."""
         return np.asarray(self.matrix(len(targets)) @ targets, dtype=np.float64)
 
-    def concentration(self) -> Floats:
-        """Σ w² in each leaf: one over the number of equally likely targets."""
-        leaf = np.repeat(np.arange(len(self.starts) - 1), self.sizes)
-        squares = np.bincount(leaf, self.weights**2, minlength=len(self.starts) - 1)
-        return squares.astype(np.float64)
-
     def take(self, chosen: Indices) -> Leaves:
         """Some of the leaves, in this order."""
         sizes = self.sizes[chosen]

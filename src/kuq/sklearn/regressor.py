@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 import kuq
 from kuq.kernels.names import as_score, usual_estimator, usual_score
 from kuq.sklearn.fitted import FORESTS, members_of
+from kuq.sklearn.trees import TreeMembers
 
 #: Memory in bytes for one part of the rows.
 DEFAULT_MEMORY = 2**28
@@ -199,9 +200,19 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         return low, high
 
     def predict_distribution(self, X: Any) -> kuq.Ensemble:
-        """The distribution that every member predicts."""
-        X = self._checked(X)
-        found: kuq.Ensemble = self.members_.ensemble(X)
+        """The distribution that every member predicts.
+
+        Leaves and residuals are ``Samples(..., whole=True)``: the law of a member itself. Trees
+        share training rows, so that these are no independent draws, and nothing is corrected for
+        their number.
+        """
+        found = self._ensemble(X)
+        if isinstance(self.members_, TreeMembers):
+            self.members_.warn_of_single_rows(stacklevel=2)
+        return found
+
+    def _ensemble(self, X: Any) -> kuq.Ensemble:
+        found: kuq.Ensemble = self.members_.ensemble(self._checked(X))
         return found
 
     def predict_uncertainty(
@@ -210,15 +221,14 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         score: kuq.Score | str | None = None,
         *,
         estimator: str | None = None,
-        unbiased: bool | str = "members",
+        unbiased: bool | str = True,
         max_memory: float = DEFAULT_MEMORY,
     ) -> kuq.Uncertainty:
         """Total, aleatoric and epistemic uncertainty of every row, some rows at a time.
 
-        ``score`` is that of the constructor unless given; a bandwidth of "median" or one for each
-        row takes all rows at once. By default leaves and residuals are taken as they are;
-        ``unbiased=True`` corrects for their number as if members had drawn them independently,
-        while in truth they share training data. ``max_memory`` bounds memory in bytes.
+        The same as ``kuq.decompose`` of ``predict_distribution(X)``, with less memory. ``score`` is
+        that of the constructor unless given; a bandwidth of "median" or one for each row takes all
+        rows at once. ``max_memory`` bounds memory in bytes.
         """
         X = self._checked(X)
         given = score or self.__dict__["score"] or usual_score(on_grid=False)

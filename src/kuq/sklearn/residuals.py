@@ -65,7 +65,7 @@ class ResidualMembers(Members):
         draws, weights = mean[:, :, None] + self.residuals, self.weights
         if weights is not None:
             weights = np.broadcast_to(weights, draws.shape[:3])
-        return kuq.Ensemble(kuq.Samples(draws, event_ndim=axes, weights=weights))
+        return kuq.Ensemble(kuq.Samples(draws, event_ndim=axes, weights=weights, whole=True))
 
     def decompose(
         self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float

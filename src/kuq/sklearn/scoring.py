@@ -27,7 +27,9 @@ class DistributionScorer:
                 f"{type(estimator).__name__} predicts no distributions; wrap it: "
                 "kuq.sklearn.UncertaintyRegressor(estimator)"
             )
-        prediction = estimator.predict_distribution(X)
+        # What it would say about the split concerns nobody here.
+        predict = getattr(estimator, "_ensemble", estimator.predict_distribution)
+        prediction = predict(X)
         outcomes = np.asarray(y, dtype=np.float64).reshape(
             (*prediction.batch_shape, *prediction.event_shape)
         )

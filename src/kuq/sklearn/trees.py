@@ -55,16 +55,8 @@ class TreeMembers(Members):
         rows, weights = self.leaves.take(found.T.reshape(-1)).padded()
         values = self.targets[rows].reshape(*shape, -1, *self.targets.shape[1:])
         event_ndim = self.targets.ndim - 1
-        return kuq.Ensemble(kuq.Samples(values, event_ndim, weights=weights.reshape(*shape, -1)))
-
-    def require_several_targets(self) -> None:
-        """Noise cannot be estimated from a leaf of one target."""
-        if np.any(self.leaves.sizes == 1):
-            raise kuq.InsufficientDataError(
-                "unbiased statistics need at least two training targets in every leaf, got leaves "
-                "of one; grow trees with min_samples_leaf ≥ 2, take the noise from out-of-bag "
-                'residuals (noise="normal"), or pass unbiased="members" to take leaves as they are'
-            )
+        weights = weights.reshape(*shape, -1)
+        return kuq.Ensemble(kuq.Samples(values, event_ndim, weights=weights, whole=True))
 
     def warn_of_single_rows(self, stacklevel: int) -> None:
         """Say what leaves of one row mean for the split, and what to do."""
@@ -88,8 +80,6 @@ class TreeMembers(Members):
         With H of leaves and of the mixture P̄ of all trees, Σ w w' D = 2 (H(P̄) − Σ w H). The
         difference costs digits only where trees agree far better than forests do.
         """
-        if unbiased in (True, "samples"):
-            self.require_several_targets()
         self.warn_of_single_rows(stacklevel=3)
         if not isinstance(score, kuq.Kernel) or not has_plain_bandwidths(score):
             return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)
@@ -108,11 +98,6 @@ class TreeMembers(Members):
         mixed = self._mixture_entropies(leaves, inverse, score, max_memory)
         epistemic = 2 * (mixed - aleatoric)
         trees = len(self.offsets)
-        if unbiased in (True, "samples"):  # H_U = H_V + b, D_U = D_V − b_i − b_j
-            share = leaves.concentration().reshape(-1, *(1,) * (within.ndim - 1))
-            bias = _mean_over(within * share / (1 - share), inverse)
-            aleatoric = aleatoric + bias
-            epistemic = epistemic - 2 * (1 - 1 / trees) * bias
         if unbiased in (True, "members"):
             epistemic = epistemic / (1 - 1 / trees)
         if estimator == "bma":
@@ -143,8 +128,10 @@ class TreeMembers(Members):
         found: Floats | None = None
         for chosen in leaves.alike(max_memory / 64 / self.targets[0].size):
             rows, weights = leaves.take(chosen).padded()
-            law = kuq.Samples(self.targets[rows], self.targets.ndim - 1, weights=weights)
-            values = kuq.entropy(law, score, unbiased=False, max_memory=max_memory)
+            law = kuq.Samples(
+                self.targets[rows], self.targets.ndim - 1, weights=weights, whole=True
+            )
+            values = kuq.entropy(law, score, max_memory=max_memory)
             if found is None:
                 found = np.empty((len(leaves.sizes), *values.shape[1:]))
             found[chosen] = values

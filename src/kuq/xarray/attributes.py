@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import xarray as xr
@@ -32,3 +32,9 @@ def provenance(score: kuq.Score, method: str | None, **options: Any) -> dict[str
     """How a result was computed, as text that every file format can hold."""
     known = {"score": repr(score), **{name: str(value) for name, value in options.items()}}
     return known if method is None else {**known, "method": method}
+
+
+def kept_attributes(data: xr.DataArray | xr.Dataset) -> dict[Hashable, Any]:
+    """Attributes of the data that still hold: not those that name or describe the quantity."""
+    gone = () if isinstance(data, xr.Dataset) else ("units", "long_name", "standard_name")
+    return {name: value for name, value in data.attrs.items() if name not in gone}

@@ -52,10 +52,10 @@ class Call:
     def layout(self) -> Layout:
         return self.operands[0].layout
 
-    def trials(self) -> list[kuq.Prediction]:
+    def trials(self, most: int = 3) -> list[kuq.Prediction]:
         """Small predictions: they show what will come, and raise at once what would be raised."""
         whole = not _fits_any_event(self.score)
-        return [operand.layout.trial(operand.sizes, whole) for operand in self.operands]
+        return [operand.layout.trial(operand.sizes, whole, most) for operand in self.operands]
 
     def outputs(self, trial: Any) -> list[Hashable]:
         """The event dimensions, where the score keeps a map of them."""

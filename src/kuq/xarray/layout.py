@@ -147,15 +147,23 @@ class Layout:
         assert isinstance(law, kuq.Distribution)
         return kuq.Ensemble(law, self.weights)
 
-    def trial(self, sizes: Mapping[Hashable, int], whole_event: bool) -> kuq.Prediction:
-        """A small prediction of the same kind: it tells what a call will return."""
+    def trial(
+        self, sizes: Mapping[Hashable, int], whole_event: bool, most: int = 3
+    ) -> kuq.Prediction:
+        """A small prediction of the same kind, with ``most`` members and draws: it tells what a
+        call will return.
+        """
         rng = np.random.default_rng(0)
         arrays, core = {}, []
         for name, value in zip(self.family.parameters, self.family.neutral, strict=True):
             dims = list(self.dims_of(name))
             shape = []
             for dim in dims:
-                few = 1 if dim == self.trailing else (3 if dim in (self.member, self.sample) else 2)
+                few = (
+                    1
+                    if dim == self.trailing
+                    else (most if dim in (self.member, self.sample) else 2)
+                )
                 kept = whole_event and dim in self.event
                 shape.append(sizes[dim] if kept else min(few, sizes[dim]))
             varies = name in ("loc", "value", "values", "factor")

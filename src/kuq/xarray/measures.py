@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -10,10 +11,10 @@ import numpy as np
 import xarray as xr
 
 import kuq
-from kuq.kernels.names import usual_estimator
-from kuq.result import OF_ONE_MODEL, OF_POINTS
+from kuq.kernels.names import as_score, usual_estimator
+from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
 from kuq.xarray.applied import applied
-from kuq.xarray.attributes import described, provenance, units_of
+from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
@@ -35,6 +36,7 @@ def decompose(
     fixed: str | Sequence[str] = (),
     weights: xr.DataArray | str | None = None,
     estimator: str | None = None,
+    directions: int | None = None,
     **settings: Unpack[Settings],
 ) -> xr.Dataset:
     """Total, aleatoric and epistemic uncertainty of predictions with named dimensions.
@@ -49,7 +51,9 @@ def decompose(
 
     Runs of one model are single values, whose own noise is unknown: a result of them has a
     ``note``. ``draws_dim="number"`` says that they are draws: of every model where there are
-    several, and else of one, so that there is a ``total`` only.
+    several, and else of one, so that there is a ``total`` only. ``directions`` are for very many
+    draws of ``event_dims``: random directions in place of all pairs, with ``total_standard_error``
+    and its like in the result.
 
     ``level_dims=("scenario", "model", "run")`` are dimensions of members, outermost first: the
     result has ``total``, ``noise`` and what each level adds. Each lies inside of those before it,
@@ -73,32 +77,68 @@ def decompose(
     if level_dims is not None:
         if member_dim != AUTO:
             raise kuq.ParameterError("level_dims name all dimensions of members; omit member_dim")
+        if directions is not None:
+            raise kuq.ParameterError("level_dims and directions do not go together; omit one")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        parts = partition(data, score, levels, asked, weights, chosen, settings)
-        return parts.assign_attrs({**_kept(data), **parts.attrs})
+        return partition(data, score, levels, asked, weights, chosen, settings)[0]
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
+        if directions is not None:
+            raise kuq.ParameterError(
+                "directions are for draws of several members, and these are of one model; omit "
+                "directions, or use kuq.entropy(kuq.Samples(…), score, directions=…)"
+            )
         return _of_one_model(data, score, asked, weights, settings)
     dims = with_members(data, asked)
     call = prepared([data], score, dims, weights, settings)
     estimator = estimator or usual_estimator(score)
     options = {**call.options, "estimator": estimator}
-    trial = kuq.decompose(call.trials()[0], call.score, **options)
-    outputs = [call.outputs(trial.total)] * 3
+    trial = _trial(call, options, directions)
+    names = {part: f"{part} uncertainty" for part in _PARTS}
+    if directions is not None:
+        options["directions"] = directions
+        names |= {f"{part}_standard_error": f"standard error of {names[part]}" for part in _PARTS}
+    outputs = [call.outputs(trial.total)] * len(names)
     found = applied(_Decompose(call.score, options), call.operands, None, outputs)
     units = units_of(call.score, call.operands[0].variables)
     named = {
-        name: described(part, f"{name} uncertainty", units).rename(name)
-        for name, part in zip(_PARTS, found, strict=True)
+        name: described(part, words, units).rename(name)
+        for (name, words), part in zip(names.items(), found, strict=True)
     }
     history = provenance(
         call.score, trial.method, estimator=estimator, unbiased=options["unbiased"]
     )
     if call.layout.family is POINTS:
         history["note"] = OF_POINTS
-    return xr.Dataset(named, attrs={**_kept(data), **history})
+        spread = _spread("members", call.score, estimator)
+        unknown = {"long_name": "noise of the members, unknown"}
+        for part, text in zip(_PARTS, (spread, unknown, spread), strict=True):
+            named[part] = named[part].assign_attrs(text)
+    return xr.Dataset(named, attrs={**kept_attributes(data), **history})
+
+
+def _trial(call: Call, options: dict[str, Any], directions: int | None) -> kuq.Uncertainty:
+    """What a small prediction gives, by directions if the draws of the data are enough for them."""
+    layout, sizes = call.layout, call.operands[0].sizes
+    atoms = math.prod(sizes[dim] for dim in (layout.member, layout.sample) if dim is not None)
+    if directions is None or layout.sample is None or atoms <= 2 * directions:
+        return kuq.decompose(call.trials()[0], call.score, **options, directions=directions)
+    fewest = 20
+    trial = call.trials(2 * fewest + 1)[0]
+    return kuq.decompose(trial, call.score, **options, directions=min(directions, fewest))
+
+
+def _spread(of: str, score: kuq.Score, estimator: str) -> dict[str, str]:
+    """What a total that is not split is called, and what it is."""
+    text = spread_in_words(score, estimator, of_one_model=of == "draws")
+    return {"long_name": f"spread of the {of}", "comment": text}
+
+
+def is_split(u: xr.Dataset) -> bool:
+    """Whether a result has two parts, by what it says of itself."""
+    return u.attrs.get("note") not in (OF_POINTS, OF_ONE_MODEL)
 
 
 def _of_one_model(
@@ -110,10 +150,11 @@ def _of_one_model(
 ) -> xr.Dataset:
     """The spread of draws: what the model does not know is not in them."""
     found = entropy(data, score, None, dims.sample, dims.event, weights=weights, **settings)
-    total = found.rename("total").assign_attrs(long_name="total uncertainty")
+    spread = _spread("draws", as_score(score), "pairwise")
+    total = found.rename("total").assign_attrs(spread)
     how = {name: total.attrs.pop(name) for name in ("score", "unbiased")}
     how |= {"method": "samples", "note": OF_ONE_MODEL}
-    return xr.Dataset({"total": total}, attrs={**_kept(data), **how})
+    return xr.Dataset({"total": total}, attrs={**kept_attributes(data), **how})
 
 
 def entropy(
@@ -254,7 +295,7 @@ class _Decompose:
 
     def __call__(self, prediction: kuq.Prediction) -> tuple[Numbers, ...]:
         u = kuq.decompose(prediction, self.score, **self.options)
-        return u.total, u.aleatoric, u.epistemic
+        return u.total, u.aleatoric, u.epistemic, *(u.standard_error or ())
 
 
 @dataclass(frozen=True)
@@ -283,9 +324,3 @@ def _described(result: xr.DataArray, name: str, call: Call) -> xr.DataArray:
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, None, unbiased=call.options["unbiased"])
     return described(result, name, units).assign_attrs(history)
-
-
-def _kept(data: Data) -> dict[Hashable, Any]:
-    """Attributes of the data that still hold: not those that name or describe the quantity."""
-    gone = () if isinstance(data, xr.Dataset) else ("units", "long_name", "standard_name")
-    return {name: value for name, value in data.attrs.items() if name not in gone}

@@ -16,7 +16,7 @@ from kuq.distributions.nesting import even_weights, numbered, paths_of_axes
 from kuq.result import OF_LEVELS_OF_POINTS
 from kuq.scores.levels import Design
 from kuq.xarray.applied import applied
-from kuq.xarray.attributes import described, provenance, units_of
+from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Settings, prepared
 from kuq.xarray.dimensions import MEMBER
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers, layout_of
@@ -46,8 +46,8 @@ def partition(
     weights: xr.DataArray | str | None,
     estimator: str,
     settings: Settings,
-) -> xr.Dataset:
-    """Total, noise, and what each level adds, of predictions with several dimensions of members."""
+) -> tuple[xr.Dataset, kuq.Score]:
+    """Total, noise and what each level adds, and the score with its bandwidth."""
     design = asked.design()
     _check_dims(data, asked.dims, dims)
     members, settings = _members(data, asked.dims, dims, settings)
@@ -83,7 +83,7 @@ def partition(
         name: described(part, _in_words(name), units).rename(name)
         for name, part in zip(names, found, strict=True)
     }
-    return xr.Dataset(parts, attrs=history)
+    return xr.Dataset(parts, attrs={**kept_attributes(data), **history}), call.score
 
 
 @dataclass(frozen=True)

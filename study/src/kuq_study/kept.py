@@ -82,6 +82,7 @@ def _law_arrays(law: Parametric, prefix: str) -> dict[str, np.ndarray]:
         value = getattr(law, parameter)
         if value is not None:
             arrays[f"{prefix}.{parameter}"] = np.asarray(value)
+    arrays |= {f"{prefix}.{name}": np.array(True) for name in law.settings if getattr(law, name)}
     return arrays
 
 
@@ -89,7 +90,7 @@ def _law(arrays: Mapping[str, Any], prefix: str) -> Any:
     kind = _LAWS[str(arrays[f"{prefix}.law"])]
     values = {
         parameter: arrays[f"{prefix}.{parameter}"]
-        for parameter in kind.parameters
+        for parameter in (*kind.parameters, *kind.settings)
         if f"{prefix}.{parameter}" in arrays
     }
     if kind is not LowRankNormal:  # whose outcomes are vectors
