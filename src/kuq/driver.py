@@ -25,7 +25,7 @@ from kuq._array import (
     widen,
 )
 from kuq._threads import in_threads, workers
-from kuq.distributions.atoms import Points, Products
+from kuq.distributions.atoms import NormalInverseGammas, Points, Products
 from kuq.distributions.laws import Law, Stack, draws_of, worst_method
 from kuq.distributions.strays import prepared, without_strays
 from kuq.expectations import heavy_tails
@@ -49,7 +49,7 @@ from kuq.tiles import budget_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
-#: Nodes of a quadrature of densities.
+#: Nodes of a quadrature of densities, and pairs of nodes for the precision of evidential laws.
 _NODES = 1000
 #: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
@@ -254,6 +254,8 @@ def _work(score: Score, stack: Stack, question: Question) -> int:
     pairs = stack.batch_count * atoms * (atoms + 1) // 2
     if score.local:  # closed forms of normals have no compiled twin
         pairs *= _NODES if atoms > members or question.kind == "mixture" else 0
+    elif isinstance(stack.groups[0].atoms, NormalInverseGammas):
+        pairs *= _NODES
     return int(pairs * max(1, stack.groups[0].atoms.dimension / 3))
 
 
