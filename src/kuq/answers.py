@@ -103,7 +103,7 @@ def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> 
             (found,), _ = _over_members(term, both[0], pair, options, _between_two)
             return (finished(found, both[0]),)
         cross, bias, _ = _pooled(term, both, options)
-        return (finished(cross - _inside(term, both, options) - bias, both[0]),)
+        return (finished(_less(cross, _inside(term, both, options)) - bias, both[0]),)
 
     return _over_terms(score, part)[0]
 
@@ -137,7 +137,16 @@ def _pooled(term: Term, both: list[View], options: Options) -> list[Array]:
         return [2 * parts.dispersion, bias, xp.sum(2 * w * parts.entropies, axis=0)]
 
     (twice, bias, alone), _ = _over_members(term, both[0], _pool(both), options, sums)
-    return [twice - _inside(term, both, options), bias, alone]
+    return [_less(twice, _inside(term, both, options)), bias, alone]
+
+
+def _less(value: Array, other: Array | float) -> Array:
+    """A difference that stays infinite where a moment does not exist."""
+    if isinstance(other, float):
+        return value - other
+    xp = namespace(value)
+    infinite = xp.isinf(value)
+    return xp.where(infinite, value, value - xp.where(infinite, xp.zeros_like(value), other))
 
 
 def _pool(both: list[View]) -> Stack:
