@@ -157,6 +157,29 @@ def test_scores_of_ensembles_without_moments_are_infinite():
     assert math.isfinite(found[1])
 
 
+@pytest.mark.parametrize(("df", "beta"), [(1.001, 1.0), (1.57, 1.5), (0.9, 0.8)])
+def test_vectors_close_to_the_pole(df, beta):
+    """One coordinate has a closed form, and one of scale 1e-40 does not matter beside it."""
+    kernel, y = kuq.Energy(beta), 0.3
+    vector = kuq.StudentT(df, np.zeros(2), np.array([2.0, 1e-40]), 1)
+    alone = kuq.StudentT(df, 0.0, 2.0)
+    assert float(kuq.entropy(vector, kernel)) == pytest.approx(
+        float(kuq.entropy(alone, kernel)), rel=1e-9
+    )
+    assert float(kuq.score(vector, np.array([y, 0.0]), kernel)) == pytest.approx(
+        float(kuq.score(alone, y, kernel)), rel=1e-8
+    )
+
+
+def test_vectors_without_moments_leave_others_alone():
+    law = kuq.StudentT(np.array([[0.9], [3.0]]), np.zeros((2, 2)), 1.0, 1)
+    for measure in (kuq.entropy, lambda p, k: kuq.score(p, np.full(p.loc.shape, 0.3), k)):
+        found = measure(law, kuq.Energy())
+        wanted = measure(kuq.StudentT(3.0, np.zeros((1, 2)), 1.0, 1), kuq.Energy())
+        assert math.isinf(found[0])
+        assert found[1] == pytest.approx(wanted[0], rel=1e-8)
+
+
 def test_variance_close_to_the_pole():
     law = kuq.StudentT([2.05, 2.0, 5.0], 0.0, 3.0)
     wanted = [9 * 2.05 / 0.05, math.inf, 15.0]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, adopted, namespace, require, widen
+from kuq._array import Array, adopted, namespace, widen
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -454,22 +454,7 @@ def _infinite_beyond_tails(found: Statistics, stack: Stack, degree: float) -> St
 def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
     """The tail is (…, d)."""
     xp = namespace(value)
-    closed = degree == 2 or tail.shape[-1] == 1
-    tail = xp.min(tail, axis=-1)
-    exists = tail > degree
-    if closed:
-        return xp.where(exists, value, xp.full_like(value, math.inf))
-    # The quadrature over scales ends where squares overflow, too early just above the pole.
-    largest = math.log(float(xp.finfo(value.dtype).max))
-    margin = (40 if largest > 100 else 24) / (0.85 * largest)
-    require(
-        ~(exists & (tail < degree + margin)),
-        "df of a Student-t law",
-        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} "
-        "for vectors under this score",
-        tail,
-        "closer to the pole its quadrature is not accurate",
-    )
+    exists = xp.min(tail, axis=-1) > degree
     return xp.where(exists, value, xp.full_like(value, math.inf))
 
 
