@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from typing import Any
 
@@ -182,6 +183,36 @@ def test_at_scale_keeps_its_relative_accuracy(rtol, dtype):
     np.testing.assert_allclose(au[0], lack / 2, rtol=tolerance)
     np.testing.assert_allclose(eu[0], gap, rtol=tolerance)
     np.testing.assert_allclose(affinity[0], f1, rtol=tolerance)
+
+
+@pytest.mark.parametrize("rtol", [1e-5, 1e-8, 1e-11])
+def test_pairs_of_nodes_keep_their_relative_accuracy(rtol):
+    pytest.importorskip("numba")
+    twin = importlib.import_module("kuq.forms.evidential_compiled")
+    x, alpha, nu, *wanted = np.asarray(AT_SCALE).T
+    found = twin.coordinates(2 * x / alpha, nu, alpha, rtol)
+    within = ~np.isnan(found[0])  # others need more nodes than are worth it
+    assert within.sum() >= len(AT_SCALE) - 1
+    for got, value in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got[within], value[within], rtol=rtol)
+
+
+# 4βt, α, ν, 1 − F₁, F₁ − F₂ below the scales of the tables, by the same integrals at 30 digits.
+FAR_BELOW = [
+    (8e-19, 0.56, 0.02, 9.0789555986923868e-11, 1.0228082712937137e-9),
+    (1e-15, 0.4, 1.7, 1.0119286538462952e-6, 8.336542095818977e-7),
+    (1e-15, 0.6, 0.1, 1.332465867178795e-9, 6.0789861702908561e-9),
+    (1e-18, 0.95, 0.1, 6.886556943034537e-17, 6.1777421987713936e-16),
+    (1e-18, 1.1, 3.0, 4.9184130765609637e-18, 1.6437935550292239e-18),
+    (1e-20, 0.3, 10000.0, 9.5002858203705362e-7, 5.9334296002325484e-7),
+]
+
+
+def test_far_below_the_tables_powers_of_the_scale_continue():
+    x, alpha, nu, lack, gap = np.asarray(FAR_BELOW).T
+    parts = evidential.at_scale(x[None] / 4, nu[:, None], alpha[:, None], np.ones((len(x), 1)))
+    np.testing.assert_allclose(2 * parts.aleatoric[0], lack, rtol=1e-8)
+    np.testing.assert_allclose(parts.epistemic[0], gap, rtol=1e-8)
 
 
 def exact_transforms(t, nu, alpha, beta):

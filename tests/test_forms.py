@@ -259,6 +259,19 @@ def test_compiled_forms(rng):
     assert planned(kuq.Samples(plane, 1), kuq.Matern(1.0, 0.7), compiled=True)[0] == "Gram"
 
 
+def test_compiled_form_of_evidential_laws():
+    law = kuq.NormalInverseGamma(np.zeros(3), 1.0, 2.0, 1.0)
+    options = Options.checked(True, 1e-8, None, None, 2**28)
+    kernel = kuq.Gaussian(1.0)
+    (view,) = views(next(kernel.terms()), options, law)
+    for compiled, names in (
+        (True, ["EvidentialPairs", "EvidentialScales"]),
+        (False, ["EvidentialScales"]),
+    ):
+        forms = plan(Problem.of(kernel, view.stack, compiled)).forms
+        assert [type(form).__name__ for form in forms] == names
+
+
 def test_a_kernel_of_ones_own_takes_plain_sums(rng):
     class Own(kuq.Kernel):
         def __call__(self, x, y):

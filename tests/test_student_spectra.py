@@ -55,6 +55,33 @@ def test_rational_quadratic(bandwidth, distance, compiled):
     assert float(u.epistemic) == pytest.approx(matrix.mean(), rel=1e-8)
 
 
+@pytest.mark.parametrize("kernel", [kuq.RationalQuadratic(2.0), kuq.Laplace(0.7), kuq.Energy(1.3)])
+def test_points_beside_student_t_laws(kernel):
+    """Several of them, two at one place: as laws so narrow that it does not matter."""
+    rng = np.random.default_rng(0)
+    loc, weights = rng.normal(size=(5, 3)), np.array([0.3, 0.1, 0.2, 0.15, 0.25])
+    scale = rng.uniform(0.5, 1.5, size=(5, 3))
+    scale[1:3], scale[3, 1] = 0.0, 0.0
+    loc[2, 0] = loc[1, 0]
+
+    def members(smallest):
+        width = np.maximum(scale, smallest)
+        return [kuq.StudentT(2.5, loc[:2], width[:2]), kuq.Normal(loc[2:], width[2:])]
+
+    def found(smallest):
+        laws = [law for group in members(smallest) for law in group_members(group)]
+        return kuq.decompose(kuq.Ensemble(laws, weights), kernel, unbiased=False)
+
+    def group_members(group):
+        if isinstance(group, kuq.Normal):
+            return [kuq.Normal(x, s) for x, s in zip(group.loc, group.scale, strict=True)]
+        return [kuq.StudentT(2.5, x, s) for x, s in zip(group.loc, group.scale, strict=True)]
+
+    exact, near = found(0.0), found(1e-9)
+    np.testing.assert_allclose(exact.aleatoric, near.aleatoric, rtol=1e-7)
+    np.testing.assert_allclose(exact.epistemic, near.epistemic, rtol=1e-7)
+
+
 @pytest.mark.parametrize("beta", [0.5, 1.5])
 def test_energy(beta):
     """E|X − Y|^β of Student-t laws and normals, from draws by quantiles in long tables."""

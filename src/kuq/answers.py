@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, adopted, namespace, require, widen
+from kuq._array import Array, adopted, namespace, widen
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -107,7 +107,7 @@ def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> 
             (found,), _ = _over_members(term, both[0], pair, options, _between_two)
             return (finished(found, both[0]),)
         cross, bias, _ = _pooled(term, both, options)
-        return (finished(cross - _inside(term, both, options) - bias, both[0]),)
+        return (finished(_less(cross, _inside(term, both, options)) - bias, both[0]),)
 
     return _over_terms(score, part)[0]
 
@@ -141,7 +141,16 @@ def _pooled(term: Term, both: list[View], options: Options) -> list[Array]:
         return [2 * parts.dispersion, bias, xp.sum(2 * w * parts.entropies, axis=0)]
 
     (twice, bias, alone), _ = _over_members(term, both[0], _pool(both), options, sums)
-    return [twice - _inside(term, both, options), bias, alone]
+    return [_less(twice, _inside(term, both, options)), bias, alone]
+
+
+def _less(value: Array, other: Array | float) -> Array:
+    """A difference that stays infinite where a moment does not exist."""
+    if isinstance(other, float):
+        return value - other
+    xp = namespace(value)
+    infinite = xp.isinf(value)
+    return xp.where(infinite, value, value - xp.where(infinite, xp.zeros_like(value), other))
 
 
 def _pool(both: list[View]) -> Stack:
@@ -449,22 +458,7 @@ def _infinite_beyond_tails(found: Statistics, stack: Stack, degree: float) -> St
 def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
     """The tail is (…, d)."""
     xp = namespace(value)
-    closed = degree == 2 or tail.shape[-1] == 1
-    tail = xp.min(tail, axis=-1)
-    exists = tail > degree
-    if closed:
-        return xp.where(exists, value, xp.full_like(value, math.inf))
-    # The quadrature over scales ends where squares overflow, too early just above the pole.
-    largest = math.log(float(xp.finfo(value.dtype).max))
-    margin = (40 if largest > 100 else 24) / (0.85 * largest)
-    require(
-        ~(exists & (tail < degree + margin)),
-        "df of a Student-t law",
-        f"at most {degree:g} (infinite value) or at least {degree + margin:.3g} "
-        "for vectors under this score",
-        tail,
-        "closer to the pole its quadrature is not accurate",
-    )
+    exists = xp.min(tail, axis=-1) > degree
     return xp.where(exists, value, xp.full_like(value, math.inf))
 
 

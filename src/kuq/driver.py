@@ -25,7 +25,7 @@ from kuq._array import (
     widen,
 )
 from kuq._threads import in_threads, workers
-from kuq.distributions.atoms import Points, Products
+from kuq.distributions.atoms import NormalInverseGammas, Points, Products
 from kuq.distributions.laws import Law, Stack, draws_of, worst_method
 from kuq.distributions.strays import prepared, without_strays
 from kuq.expectations import heavy_tails
@@ -41,16 +41,20 @@ from kuq.forms.form import (
     Statistics,
     in_units,
 )
+from kuq.forms.scale_quadrature import heavy_entropy
 from kuq.forms.table import FORMS, no_form, plan
 from kuq.kernels.base import Kernel, Radial, Score
+from kuq.kernels.energy import Energy
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
 from kuq.tiles import budget_elements, pieces
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
-#: Nodes of a quadrature of densities.
+#: Nodes of a quadrature of densities, and pairs of nodes for the precision of evidential laws.
 _NODES = 1000
+#: Orders above that of the kernel up to which moments of heavy tails converge slowly.
+_NEAR_POLE = 1.0
 #: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
 
@@ -203,9 +207,21 @@ def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Stat
     parts = []
     for start, law in stack.offsets():
         known = heavy_tails.entropy(measure.score, law)
+        if _is_near_its_pole(measure, law):
+            own, (alone,), factor = to_units(measure, [Stack((law,))])
+            known = heavy_entropy(own, alone.groups[0]) * factor
         h = found.entropies[start : start + law.atoms.lead[0], ...]
         parts.append(h if known is None else known)
     return found._replace(entropies=xp.concat(parts, axis=0))
+
+
+def _is_near_its_pole(measure: Measure, law: Law) -> bool:
+    """Whether these are vectors whose moment of the kernel's degree only just exists."""
+    vectors = law.tail is not None and law.dimension > 1 and not is_traced(law.tail)
+    if not vectors or not isinstance(measure.score, Energy):
+        return False
+    assert isinstance(law.atoms, Products)
+    return law.atoms.heaviest < measure.score.beta + _NEAR_POLE
 
 
 def _copied(problem: Problem, stack: Stack) -> int:
@@ -256,6 +272,8 @@ def _work(score: Score, stack: Stack, question: Question) -> int:
     pairs = stack.batch_count * atoms * (atoms + 1) // 2
     if score.local:  # closed forms of normals have no compiled twin
         pairs *= _NODES if atoms > members or question.kind == "mixture" else 0
+    elif isinstance(stack.groups[0].atoms, NormalInverseGammas):
+        pairs *= _NODES
     return int(pairs * max(1, stack.groups[0].atoms.dimension / 3))
 
 

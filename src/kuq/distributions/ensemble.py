@@ -345,10 +345,10 @@ class Ensemble(Prediction):
         if isinstance(self.members, Distribution):
             law = self.members.law(marginal, rtol)
             return Stack((law.flatten_batch(members=True),), self.weights)
-        groups = []
+        groups: list[Law] = []
         for _, run in groupby(self.members, key=lambda m: m.kind):
             laws = [member.law(marginal, rtol).flatten_batch(members=False) for member in run]
-            groups.append(Law.joined(laws))
+            groups += [Law.joined(list(alike)) for _, alike in groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), self.weights)
 
     def _describe(self) -> str:

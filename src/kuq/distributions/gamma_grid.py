@@ -16,6 +16,10 @@ u = s(df)·φ(x), with a shape φ that depends on the number of nodes only:
 
 The constants below minimise the largest error over df in [0.3, 1e8], moments with
 df ≥ beta + 0.02, and Gaussian kernels with t in [1e-8, 1e8] up to 1000 scales from loc.
+
+Between two laws of df < 2 the energy kernel sees more of the tail: scales of v count as v^(-df/2),
+and all of them down to the tolerance have to be resolved. For these laws the middle is longer, by
+as many nodes as the heaviest tail needs; the number of nodes says which.
 """
 
 from __future__ import annotations
@@ -38,16 +42,33 @@ _NORMAL_DF = 1e20  # from here on the law is a normal in every digit; also takes
 TRACED_DF = 0.3
 
 
-def node_count(rtol: float) -> int:
-    """The number of nodes for a relative error of about ``rtol``, whatever df ≥ 0.3."""
+#: The heaviest tails whose middle is resolved, and how many nodes more that takes, as a share of
+#: the others. The remainder of the number of nodes tells which of them it is.
+_TAILS = ((2.0, 0.0), (1.0, 0.8), (0.7, 1.3), (0.5, 2.0), (0.0, 3.5))
+
+
+def node_count(rtol: float, lowest_df: float = math.inf) -> int:
+    """The number of nodes for a relative error of about ``rtol``, whatever df ≥ 0.3.
+
+    With ``lowest_df`` that holds for divergences under every energy kernel, too.
+    """
     digits = -math.log10(min(max(rtol, 1e-15), 0.1))
-    return max(math.ceil(7.7 * digits - 7.0), 8)
+    level = next(i for i, (df, _) in enumerate(_TAILS) if lowest_df >= df)
+    nodes = math.ceil(max(7.7 * digits - 7.0, 8) * (1 + _TAILS[level][1]))
+    return nodes + (level - nodes) % len(_TAILS)
+
+
+def _usual(nodes: int) -> float:
+    """How many of the nodes there would be without a longer middle."""
+    return nodes / (1 + _TAILS[nodes % len(_TAILS)][1])
 
 
 def _shape(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """φ at the nodes, in units of its first value, and log φ' (both depend on K only)."""
-    right, linear, eta = _RIGHT * nodes, _LINEAR * nodes, _WIDEN / nodes
-    gamma = math.log(_REACH * nodes**2) / (nodes - 1 - right - linear)
+    usual = _usual(nodes)
+    longer = nodes - usual
+    right, linear, eta = _RIGHT * usual, _LINEAR * usual + longer, _WIDEN / (usual + longer / 2)
+    gamma = math.log(_REACH * usual**2) / (nodes - 1 - right - linear)
     x = right - np.arange(nodes)
     widening, tail = np.exp(-eta * x), np.exp(-gamma * (x + linear))
     phi = (1.0 - widening) / eta - tail
@@ -69,7 +90,7 @@ def _grid(df: Array, nodes: int) -> tuple[Array, Array]:
     xp = namespace(df)
     a = 0.5 * xp.where(df < _NORMAL_DF, df, xp.full_like(df, _NORMAL_DF))[..., None]
     phi, log_slope = _shape(nodes)
-    q = _CUT * nodes / a
+    q = _CUT * _usual(nodes) / a
     # Solves e^R - 1 - R ≥ q closely for small and for large q: the first node, at the right cut.
     cut = xp.log1p(xp.sqrt(2.0 * q) + q)
     u = cut * from_numpy(phi, df)

@@ -115,6 +115,7 @@ class _Integrals(NamedTuple):
     f1: Array
     variance: Array  # what F₁ − F₂ has from the spread of σ
     shift: Array  # what it has from the spread of μ
+    square: Array  # of which this is subtracted in it, with ψ² = 1 − 2(1 − ψ) + (1 − ψ)²
 
 
 def at_scale(t: Array, nu: Array, alpha: Array, beta: Array, rtol: float = 1e-8) -> Parts:
@@ -142,22 +143,26 @@ def at_scales(
         xp = namespace(t, alpha)
         scale = moved_axis(t, 0, -1)[..., None, :] * (2 * beta / alpha)[..., None]
         log_f1, ratio = _coordinate(scale, nu[..., None], alpha[..., None], tables, rule)
-        log_affinity = moved_axis(xp.sum(log_f1, axis=-2), -1, 0)
-        log_remainder = moved_axis(xp.sum(xp.log1p(-ratio), axis=-2), -1, 0)
-        affinity = xp.exp(log_affinity)
-        whole = Parts(-xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity)
+        log_f1, ratio = moved_axis(log_f1, -1, 0), moved_axis(ratio, -1, 0)
+        whole = of_coordinates(log_f1, ratio)
         if apart is None:
             return whole
         f1 = xp.exp(log_f1)
         each = (xp.expm1(log_f1) / 2, -f1 * ratio, f1)
         return Parts(
-            *(
-                value + moved_axis(xp.sum(apart[..., None] * own, axis=-2), -1, 0)
-                for value, own in zip(whole, each, strict=True)
-            )
+            *(value + xp.sum(apart * own, axis=-1) for value, own in zip(whole, each, strict=True))
         )
 
     return parts
+
+
+def of_coordinates(log_f1: Array, ratio: Array) -> Parts:
+    """Both parts of independent coordinates (..., d), from log F₁ and (F₁ − F₂)/F₁ of each."""
+    xp = namespace(log_f1)
+    log_affinity = xp.sum(log_f1, axis=-1)
+    log_remainder = xp.sum(xp.log1p(-ratio), axis=-1)
+    affinity = xp.exp(log_affinity)
+    return Parts(-xp.expm1(log_affinity) / 2, -affinity * xp.expm1(log_remainder), affinity)
 
 
 def core_size(rtol: float) -> int:
@@ -189,11 +194,18 @@ def _coordinate(
     below = xp.log(_clip(_clip(scale, 0.0, _LOWEST) / _LOWEST, least, 1.0))
     below = xp.where(scale < _LOWEST, below, 0.0)
     above = xp.log(_clip(scale, _HIGHEST, math.inf) / _HIGHEST)
-    lack = _continue(found.lack, alpha, 1, below)
+    linear = _clip(alpha, 0.0, 1.0)
+    # Powers of small scales: 1 − ψ has ξ and ξ^α; its variance ξ^α, ξ^(2α) and ξ².
+    lack = _continue(found.lack, linear, xp.abs(alpha - 1), below)
     near = xi[..., 2:] < rule.complete
     f1 = xp.where(near, 1 - lack, found.f1[..., 2:])
     log_f1 = xp.where(near, xp.log1p(xp.where(near, -lack, 0.0)), xp.log(f1) - above / 2)
-    gap = _continue(found.variance, alpha, 2, below) + _continue(found.shift, alpha, 1, below)
+    apart = xp.abs(alpha - 2)
+    apart = xp.where(apart < alpha, apart, alpha)
+    variance = _continue(found.variance, _clip(alpha, 0.0, 2.0), apart, below)
+    square = _continue(found.square, 2 * linear, xp.abs(alpha - 1), below)
+    sum_of_both = _continue(found.shift + found.square, linear, xp.abs(alpha - 1), below)
+    gap = variance + xp.where(below < 0, sum_of_both - square, found.shift[..., 2:])
     return log_f1, _clip(gap / f1, 0.0, 1 - epsilon(f1))
 
 
@@ -212,7 +224,7 @@ def _integrals(xi: Array, nu: Array, tables: tuple[Array, Array], rule: _Rule) -
     # Where the window of ζ does not hold the weight's right end, it holds that of ψ.
     lack = xp.where(xi < rule.complete, within[..., 0], 1 - within[..., 1])
     shift = xp.where(kappa * xi < rule.complete, between[..., 0], -between[..., 1])
-    return _Integrals(lack, within[..., 1], within[..., 2], shift)
+    return _Integrals(lack, within[..., 1], within[..., 2], shift, between[..., 2])
 
 
 def _clip(x: Array, low: float, high: float) -> Array:
@@ -220,24 +232,22 @@ def _clip(x: Array, low: float, high: float) -> Array:
     return xp.where(x < low, low, xp.where(x > high, high, x))
 
 
-def _continue(values: Array, alpha: Array, power: int, below: Array) -> Array:
-    """Values at the scales, continued by ξ^power and ξ^α through the two edges that precede them.
+def _continue(values: Array, lower: Array, apart: Array, below: Array) -> Array:
+    """Values at the scales, continued by two powers of ξ through the two edges before them.
 
-    ``below`` is log(ξ/lowest), at most 0. The two powers meet at α = power, so the sum is written
-    with a divided difference; a next integer power or ξ^(2α) takes the place of the remoter one.
+    ``below`` is log(ξ/lowest), at most 0. The powers are ``lower`` and one that is larger by
+    ``apart``, at most by one; they may meet, so the sum is written with a divided difference.
     """
     xp = namespace(values)
     edge, following = values[..., :1], values[..., 1:2]
-    lower = _clip(alpha, 0.0, float(power))
-    apart = xp.abs(alpha - power)
-    apart = _clip(xp.where(apart < alpha, apart, alpha), 1e-20, 1.0)
+    apart = _clip(apart, 1e-20, 1.0)
     slope = (following * xp.exp(-_STRIDE * lower) - edge) * apart / xp.expm1(_STRIDE * apart)
     continued = xp.exp(lower * below) * (edge + slope * xp.expm1(apart * below) / apart)
     return xp.where(below < 0, continued, values[..., 2:])
 
 
 def _tables(alpha: Array, rule: _Rule) -> tuple[Array, Array]:
-    """Integrands divided by ζ: (..., S, 3) within a member, (..., S, 2) between two."""
+    """Integrands divided by ζ: (..., S, 3) within a member and between two."""
     xp = namespace(alpha)
     alpha = alpha[..., None]
     resolved = _clip(alpha, 0.0, rule.largest_alpha)
@@ -253,11 +263,11 @@ def _tables(alpha: Array, rule: _Rule) -> tuple[Array, Array]:
     psi = 1 - lack
     zeta = from_numpy(rule.zeta, alpha)
     within = [lack_doubled / zeta, psi_doubled / zeta, variance]
-    between = [lack * (1 + psi) / zeta, psi * psi / zeta]
+    between = [lack * (1 + psi) / zeta, psi * psi / zeta, lack * lack / zeta]
     flat, linear, quadratic = (_clip(alpha, 0.0, power) for power in (0.0, 1.0, 2.0))
     return (
         _columns(within, [linear, flat, quadratic], rule.step),
-        _columns(between, [linear, flat], rule.step),
+        _columns(between, [linear, flat, 2 * linear], rule.step),
     )
 
 

@@ -22,9 +22,13 @@ def entropy(score: Score, law: Law) -> Array | None:
     if law.tail is None:
         return None
     if isinstance(score, Energy) and law.dimension == 1:
-        df, scale = _parameters(law)
-        return absolute_entropy(df, scale, score.beta)[..., 0]
+        return coordinate_entropies(law, score.beta)[..., 0]
     return None
+
+
+def coordinate_entropies(law: Law, beta: float) -> Array:
+    """½E|X_j − X_j'|^β of every coordinate, (lead…, d)."""
+    return absolute_entropy(*_parameters(law), beta)
 
 
 def variance(law: Law) -> Array:

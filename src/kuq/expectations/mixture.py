@@ -141,8 +141,8 @@ def _differences(root: Array, p: Products, q: Products) -> tuple[Array, Array]:
     both = (step / c10) * (step_k / c01)
     second = (
         -2 * move * move_k / c11
-        - f01 * (step / c11) / c01
-        - f10 * (step_k / c11) / c10
+        - (f01 / c01) * (step / c11)  # products would leave the range of floats
+        - (f10 / c10) * (step_k / c11)
         + delta * delta * (both * (1 / c00 + 1 / c11))
     )
     mixed = -_log1p(-both, lambda: (c00 / c10) * (c11 / c01)) / 2 - second

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import final
 
-from kuq._array import Array, constants, detach, is_traced, namespace, power_of_two
+import numpy as np
+
+from kuq._array import Array, constants, detach, epsilon, is_traced, namespace, power_of_two
+from kuq._compiled import twin
 from kuq.distributions.atoms import NormalInverseGammas
 from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.laws import Stack
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
-from kuq.forms.form import Form, Measure, Problem, Statistics, in_units
+from kuq.forms.form import Form, Measure, Problem, Reading, Statistics, in_units
 from kuq.kernels.base import Radial, ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -86,6 +89,36 @@ class EvidentialLog(Evidential):
 
 
 @final
+class EvidentialPairs(Evidential):
+    """The Gaussian kernel in compiled code, by pairs of nodes for the precision."""
+
+    method = "quadrature"
+
+    def applies(self, problem: Problem) -> bool:
+        compiled = problem.reading is Reading.COMPILED
+        return compiled and problem.only(NormalInverseGammas) and _is_gaussian(problem)
+
+    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
+        nu, alpha, beta = _parameters(stack)
+        width = np.broadcast_to(np.asarray(measure.bandwidth), nu.shape[:1])[:, None]
+        deviation = 2 * np.sqrt(beta / alpha)  # squares of widths may leave the range of floats
+        with np.errstate(over="ignore", under="ignore"):
+            x = (deviation / width) ** 2
+        flat = (np.ascontiguousarray(a).ravel() for a in (x, nu, alpha))
+        found = twin("forms.evidential").coordinates(*flat, measure.rtol)
+        lack, f1, gap = (a.reshape(nu.shape) for a in found)
+        lost = np.isnan(gap)
+        lack, f1, gap = (np.where(lost, 0.5, a) for a in (lack, f1, gap))
+        log_f1 = np.where(lack < 0.5, np.log1p(-np.minimum(lack, 0.5)), np.log(f1))
+        parts = evidential.of_coordinates(log_f1, np.minimum(gap / f1, 1 - epsilon(f1)))
+        return Statistics(parts.aleatoric[None, :], parts.epistemic, lost.any(axis=-1))
+
+
+def _is_gaussian(problem: Problem) -> bool:
+    return isinstance(problem.score, Gaussian)
+
+
+@final
 class EvidentialScales(Evidential):
     """Radial kernels: at the scale of the Gaussian kernel, or integrated over scales."""
 
@@ -97,7 +130,7 @@ class EvidentialScales(Evidential):
 
     def scratch(self, problem: Problem) -> int:
         # One scale is computed with two at the end of the table, for the powers beyond it.
-        nodes = 3 if isinstance(problem.score, Gaussian) else _NODES
+        nodes = 3 if _is_gaussian(problem) else _NODES
         return evidential.core_size(_RTOL) * nodes * problem.dimension
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:

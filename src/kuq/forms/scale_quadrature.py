@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, final
 
-from kuq._array import Array, constants, is_traced, namespace
+from kuq._array import Array, constants, is_traced, moved_axis, namespace
 from kuq.distributions.atoms import (
     Atoms,
     LowRanks,
@@ -26,13 +26,14 @@ from kuq.distributions.atoms import (
 )
 from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.laws import Law
-from kuq.expectations import expansion, low_rank, mixture, normal, overlap
+from kuq.expectations import expansion, heavy_tails, low_rank, mixture, normal, overlap
 from kuq.expectations.overlap import Overlap
 from kuq.expectations.scales import BLOCK, AtScale, integrate
 from kuq.forms.atom_pairs import AtomPairs, mean_over_pairs, most_pairs
 from kuq.forms.form import Expecting, Measure, Problem
 from kuq.forms.point_pairs import between_points
 from kuq.kernels.base import Kernel, Radial, ScaleMixture
+from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.tiles import pieces
 
@@ -40,6 +41,8 @@ from kuq.tiles import pieces
 LOW_RANK_NODES = 18
 #: Laws whose moments end before this order have no slope at t = 0 that a window could use.
 _HEAVY = 6.0
+#: Moments that only just exist converge too slowly; `heavy_entropy` has these.
+_SLOW = 0.3
 #: Coordinates that sums over the event take at once.
 _COORDINATES = 8
 
@@ -83,7 +86,7 @@ class OverScales(AtomPairs, Expecting):
 
         def window() -> Window:
             moment = 2 * spread(atoms)
-            tail = _tail(measure, atoms)
+            tail = _tail(measure, atoms, _SLOW)
             slope = moment / 2 if tail > _HEAVY else None
             cautious = isinstance(atoms, Products)
             return Window(moment, atoms.smallest_variance(), tail / 2, slope, cautious=cautious)
@@ -140,6 +143,36 @@ class ScaleQuadrature(OverScales):
 
     kernels = ScaleMixture
     method = "quadrature"
+
+
+def heavy_entropy(measure: Measure, law: Law) -> Array:
+    """H of vectors with heavy tails under the energy kernel, (m, n).
+
+    Sums over coordinates are known in closed form. What the whole lacks of them starts with a
+    higher power of t, so that nothing is left of the pole.
+    """
+    atoms, kernel = law.atoms, measure.kernel
+    assert isinstance(atoms, Products)
+    assert isinstance(kernel, Energy)
+    assert law.tail is not None
+    xp = namespace(atoms.reference)
+    whole = _self_affinities(measure, atoms)
+    # Coordinates in the place of atoms: laws on the line.
+    each = _self_affinities(measure, atoms.map(lambda a, _: moved_axis(a, -2, -3)))
+
+    def at_scale(t: Array) -> tuple[Array, Array]:
+        log_whole, log_each = whole(t), each(t)
+        lack = overlap.entropy(log_whole)
+        lack = lack - xp.sum(overlap.entropy(log_each), axis=-1, keepdims=True)
+        rest = xp.exp(log_whole) + xp.sum(xp.exp(log_each), axis=-1, keepdims=True)
+        return lack, rest / 2
+
+    def window() -> Window:
+        order = _tail(measure, atoms)
+        return Window(2 * spread(atoms), atoms.smallest_variance(), order, None, cautious=True)
+
+    lack = over_scales(measure, at_scale, window, atoms, 1)[..., 0]
+    return lack + xp.sum(heavy_tails.coordinate_entropies(law, kernel.beta), axis=-1)
 
 
 def _pair_scratch(many_scales: bool, size: int, rank: int | None, dimension: int) -> int:
@@ -286,12 +319,16 @@ def _pair_window(measure: Measure, p: Atoms, q: Atoms) -> Window:
     return Window(moment, smallest, tail, slope, cautious=isinstance(p, Products))
 
 
-def _tail(measure: Measure, p: Atoms) -> float:
-    """The order from which on moments do not exist, where it can be read."""
+def _tail(measure: Measure, p: Atoms, above: float = 0.0) -> float:
+    """The order from which on moments do not exist, where it can be read.
+
+    Results are infinite unless it is above the degree of the kernel.
+    """
     known = tail_order(p)
+    degree = getattr(measure.kernel, "degree", None) or 0.0
     if known < math.inf and is_traced(p.reference):
-        return max(known, (getattr(measure.kernel, "degree", None) or 0.0) + TRACED_DF)
-    return known
+        return max(known, degree + TRACED_DF)
+    return max(known, degree + above) if degree else known
 
 
 def over_scales(

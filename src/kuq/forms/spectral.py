@@ -3,6 +3,8 @@
 D(P, Q) = ∫ |φ_P − φ_Q|² W du and H(P) = ∫ (1 − |φ_P|²) W du over u = log ω, where the weights W
 are a mean of normal densities over the kernel's scales. A law of many components enters by sums
 over them, not over their pairs. What is small is built from 1 − cos and 1 − exp: nothing cancels.
+Two points are apart by the kernel itself; their own part of the integrand, which has no end, is
+left out.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from kuq.distributions.atoms import Normals, Products, to_products
+from kuq.distributions.atoms import Normals, Points, Products, to_products
 from kuq.distributions.laws import Stack
 from kuq.expectations.scales import is_narrow
 from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.point_pairs import between_points
 from kuq.kernels.base import ScaleMixture
 
 #: Nodes at most; what oscillates more is lost.
@@ -33,14 +36,14 @@ _LOG_Y = np.arange(-80.0, 4.75, 0.25)
 
 @final
 class Spectral(Form):
-    """Lost are members that nearly agree, point masses, and laws many scales apart."""
+    """Lost are members that nearly agree, mixtures with points, and laws many scales apart."""
 
     method = "quadrature"
 
     def applies(self, problem: Problem) -> bool:
         heavy = any(group.kind is Products and not group.itself for group in problem.groups)
         single = all(group.atoms == 1 for group in problem.groups)
-        line = problem.dimension == 1 and problem.only(Normals, Products)
+        line = problem.dimension == 1 and problem.only(Points, Normals, Products)
         numpy = problem.reading in (Reading.COMPILED, Reading.NUMPY)
         kernel = isinstance(problem.score, ScaleMixture) and not is_narrow(problem.score)
         return heavy and single and line and numpy and kernel
@@ -66,20 +69,38 @@ class Spectral(Form):
         for member in members:
             fall, turn = _around_centre(member, np.exp(nodes.log_omega))
             both = weights * (fall * (2 - fall) - turn * turn)
-            entropies.append(_with_left_tail(both) + beyond)
+            entropies.append(np.where(member.is_point, 0.0, _with_left_tail(both) + beyond))
             angle = np.exp(nodes.log_omega) * (member.centre - members[0].centre)
             rise = 2 * np.sin(angle / 2) ** 2  # 1 − cos
             real.append(fall * (1 - rise) + turn * np.sin(angle) + rise)
             imaginary.append((1 - fall) * np.sin(angle) + turn * (1 - rise))
-        w = stack.member_weights()[:, None, None]
+        shares = stack.member_weights()[:, None]
+        of_points = shares * np.stack([member.is_point for member in members])
+        pointed = np.sum(of_points, axis=0)  # their weight, (n,)
         spread: np.ndarray = np.zeros_like(weights)
         for part in (np.stack(real), np.stack(imaginary)):
-            gap = part - np.sum(w * part, axis=0)
-            spread = spread + np.sum(w * gap * gap, axis=0)
-        total = _with_left_tail(2 * weights * spread)
+            spread = spread + _spread(part, shares[..., None]) - _spread(part, of_points[..., None])
+        total = _with_left_tail(2 * weights * spread) + 2 * pointed * (1 - pointed) * beyond
         close = _DIGITS / measure.rtol
         kept = nodes.usable & (total > close * close * np.max(np.stack(entropies), axis=0))
+        total = total + _between_points(measure, members, of_points)
         return Statistics(np.stack(entropies), total, ~kept)
+
+
+def _spread(values: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Σ_{i<j} w_i w_j (x_i − x_j)² over the first axis."""
+    mass = np.sum(w, axis=0)
+    gap = values - np.sum(w * values, axis=0) / np.where(mass > 0, mass, 1.0)
+    return np.asarray(mass * np.sum(w * gap * gap, axis=0))
+
+
+def _between_points(measure: Measure, members: list[_Member], w: np.ndarray) -> np.ndarray | float:
+    """Σ w_i w_j D_ij of point masses, (n,)."""
+    if np.sum(np.any(w > 0, axis=1)) < 2:
+        return 0.0
+    places = np.concatenate([member.centre for member in members], axis=-1)[..., None]
+    apart = between_points(measure, places[:, :, None, :], places[:, None, :, :])
+    return np.asarray(np.einsum("in,jn,nij->n", w, w, apart))
 
 
 class _Member(NamedTuple):
@@ -89,6 +110,11 @@ class _Member(NamedTuple):
     weights: np.ndarray
     offset: np.ndarray
     scale: np.ndarray
+
+    @property
+    def is_point(self) -> np.ndarray:
+        """(n,)"""
+        return np.asarray(np.all((self.scale == 0) & (self.offset == 0), axis=-1))
 
 
 def _members(stack: Stack) -> list[_Member]:
@@ -118,9 +144,12 @@ def _nodes(members: list[_Member], log_width: np.ndarray | None, rtol: float) ->
     )
     distance = high - low
     usual = [np.where(m.weights > 1e-3, m.scale, 0.0).max(axis=-1) for m in members]
-    seen = [np.where(m.weights > _RARE, m.scale, math.inf).min(axis=-1) for m in members]
+    seen = [
+        np.where(m.is_point, math.inf, np.where(m.weights > _RARE, m.scale, math.inf).min(axis=-1))
+        for m in members
+    ]
     largest, smallest = np.maximum.reduce([distance, *usual]), np.minimum.reduce(seen)
-    usable = smallest > 1e-12 * largest
+    usable = (smallest > 1e-12 * largest) & np.isfinite(smallest)
     largest, smallest = (np.where(usable, x, 1.0) for x in (largest, smallest))
     first, last = -_LEFT - np.log(largest), np.log(_RIGHT / smallest)
     if log_width is not None:

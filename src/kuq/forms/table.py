@@ -18,6 +18,7 @@ from kuq.forms.evidential import (
     EvidentialEnergy,
     EvidentialLog,
     EvidentialMoments,
+    EvidentialPairs,
     EvidentialScales,
 )
 from kuq.forms.exponential_draws import ExponentialDraws
@@ -42,6 +43,7 @@ from kuq.forms.spectral import Spectral
 FORMS: tuple[Form, ...] = (
     EvidentialMoments(),
     EvidentialEnergy(),
+    EvidentialPairs(),
     EvidentialScales(),
     EvidentialLog(),
     Moments(),
