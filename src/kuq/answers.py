@@ -33,10 +33,8 @@ from kuq.scores.levels import Design
 from kuq.scores.options import Options
 from kuq.tiles import member_pairs, pieces, tile_elements
 from kuq.views import AnyScore, View, finished, flat_bandwidth, in_parts, resolve_bandwidths, views
-from kuq.walks import remembered
 
 
-@remembered
 @in_parts(0, 0)
 def decompose(
     prediction: Prediction, score: AnyScore, options: Options, estimator: str = "pairwise"
@@ -65,7 +63,6 @@ def decompose(
     return score, aleatoric, epistemic, worst_method(*methods)
 
 
-@remembered
 @in_parts(0)
 def entropy(p: Prediction, score: Score, options: Options) -> Array:
     """H(P̄) = Σ w H_m + ½ dispersion, with Σ w² b for draws."""
@@ -90,7 +87,6 @@ def score(p: Prediction, outcome: Array, score: Score, options: Options) -> Arra
     return divergence(p, Point.at(outcome, len(p.event_shape)), score, options)
 
 
-@remembered
 @in_parts(0)
 def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> Array:
     """D(P̄, Q̄)."""

@@ -46,32 +46,32 @@ _MOST_WALKS = 512
 Answer = TypeVar("Answer")
 
 
-def remembered(function: Callable[..., Answer]) -> Callable[..., Answer]:
-    """An answer about tensors that ask for a gradient, as one step where its walk is simple."""
+def answered(
+    function: Callable[..., Answer],
+    predictions: Sequence[Prediction],
+    score: Score,
+    options: Options,
+    settings: dict[str, Any],
+) -> Answer | None:
+    """An answer about tensors that ask for a gradient, as one step; None if no walk leads there."""
+    if not _compiled.serves_losses():
+        return None
+    tensors = _arrays(predictions)
+    if tensors is None or not door.opens_for_losses(tensors):
+        return None
+    if len(set(map(id, tensors))) < len(tensors):  # one that has two places
+        return None
+    walk = _walk(function, predictions, tensors, score, options, settings)
+    if walk is None:
+        return None
 
-    @functools.wraps(function)
-    def call(*args: Any, **settings: Any) -> Answer:
-        *predictions, score, options = args
-        if type(predictions[0].reference) is np.ndarray or not _compiled.serves_losses():
-            return function(*args, **settings)
-        tensors = _arrays(predictions)
-        if tensors is None or not door.opens_for_losses(tensors):
-            return function(*args, **settings)
-        if len(set(map(id, tensors))) < len(tensors):  # one that has two places
-            return function(*args, **settings)
-        walk = _walk(function, predictions, tensors, score, options, settings)
-        found = None
-        if walk is not None:
+    def again(others: Sequence[Array]) -> list[Array]:
+        replaced = dict(zip(map(id, tensors), others, strict=True))
+        same = [p.mapped(lambda array: replaced[id(array)]) for p in predictions]
+        return _arrays_among(function(*same, score, options, **settings))
 
-            def again(others: Sequence[Array]) -> list[Array]:
-                replaced = dict(zip(map(id, tensors), others, strict=True))
-                same = [p.mapped(lambda array: replaced[id(array)]) for p in predictions]
-                return _arrays_among(function(*same, score, options, **settings))
-
-            found = walk.step(tensors, again)
-        return function(*args, **settings) if found is None else found
-
-    return call
+    found: Answer | None = walk.step(tensors, again)
+    return found
 
 
 def _arrays(predictions: Sequence[Prediction]) -> list[Array] | None:
@@ -141,14 +141,16 @@ class _Place(NamedTuple):
     """Where the numbers of an array of atoms come from: one tensor, or all of them in a row."""
 
     source: int | None
-    index: np.ndarray | None
+    positions: np.ndarray | None
     shape: tuple[int, ...]
 
     def taken(self, sources: list[np.ndarray]) -> np.ndarray:
         if self.source is not None:
             return sources[self.source].reshape(self.shape)
-        assert self.index is not None
-        return np.concatenate([source.ravel() for source in sources])[self.index]
+        assert self.positions is not None
+        in_a_row = np.concatenate([source.ravel() for source in sources])
+        found: np.ndarray = in_a_row[self.positions]
+        return found
 
     def given_back(self, slope: np.ndarray, slopes: list[np.ndarray | None], starts: Any) -> None:
         """Add the derivative by the array to those by the tensors."""
@@ -156,8 +158,8 @@ class _Place(NamedTuple):
             before = slopes[self.source]
             slopes[self.source] = slope.ravel() if before is None else before + slope.ravel()
             return
-        assert self.index is not None
-        total = np.bincount(self.index.ravel(), slope.ravel(), starts[-1])
+        assert self.positions is not None
+        total = np.bincount(self.positions.ravel(), slope.ravel(), starts[-1])
         for k, (start, stop) in enumerate(itertools.pairwise(starts)):
             before = slopes[k]
             slopes[k] = total[start:stop] if before is None else before + total[start:stop]
@@ -238,7 +240,7 @@ class Walk:
 
     @staticmethod
     def _value(output: _Output, found: Statistics) -> np.ndarray:
-        total = output.dispersion * found.dispersion
+        total: np.ndarray = output.dispersion * found.dispersion
         if output.entropies is not None:
             total += output.entropies @ found.entropies
         return total.reshape(output.shape)
