@@ -9,7 +9,7 @@
 # make nightly  properties with many random examples, other ones in every run
 # make elsewhere  the suite in other orders, with other numbers of workers, as on other processors,
 #             with other Pythons, homes and languages; table in build/elsewhere.md (hours;
-#             make elsewhere ONLY=nehalem,home: these runs)
+#             make elsewhere ONLY=nehalem,zen: these runs)
 # make trust  the long trials of tests/trust in full (files that are damaged, hostile or interrupted;
 #             under fifteen minutes); a tenth of each is part of make test
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results

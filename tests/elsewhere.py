@@ -5,7 +5,7 @@ things at once, so that few runs cover all. What the libraries really used is as
 table of what was covered and what failed is printed and written to build/elsewhere.md.
 
     python tests/elsewhere.py                        every run (hours on two cores: minutes each)
-    python tests/elsewhere.py --only nehalem,home    these runs
+    python tests/elsewhere.py --only nehalem,zen     these runs
     python tests/elsewhere.py -k mixture tests/test_*.py    a part of the suite, in every run
     python tests/elsewhere.py --list                 what would be done
 """
@@ -73,17 +73,15 @@ OLD = {"torch": "default", "without": "avx2", "jax": "SSE4_2"}
 MIDDLE = {"torch": "avx2", "without": "avx512", "jax": "AVX2"}
 RUNS = (
     Run("here", order=0, workers=2),
-    Run("nehalem", 1, 1, 2, blas="Nehalem", numba="nehalem", **OLD),
-    Run("haswell", 2, 4, blas="Haswell", numba="haswell", **MIDDLE),
-    Run("zen", 3, 2, blas="Zen", torch="default", numba="znver1"),
-    Run("sandybridge", 4, 2, blas="Sandybridge", torch="avx2", numba="sandybridge", jax="AVX"),
-    Run("skylake", 5, 2, blas="SkylakeX", torch="avx512", without="avx512"),
-    Run("cooperlake", 6, 4, blas="Cooperlake", torch="avx512"),
     Run(
-        "home",
-        7,
-        2,
-        # A folder that nobody can write or create, not even root.
+        "nehalem",
+        order=1,
+        workers=1,
+        threads=2,
+        blas="Nehalem",
+        numba="nehalem",
+        **OLD,
+        # A home that nobody can write or create, not even root.
         environment={
             "HOME": "/proc/nobody",
             "LANG": "C",
@@ -92,8 +90,13 @@ RUNS = (
             "PYTHONHASHSEED": "1",
         },
     ),
-    Run("python3.12", 8, 2, python="3.12", environment={"TZ": "America/Adak"}),
-    Run("python3.13", 9, 1, python="3.13", environment={"LANG": "C.UTF-8"}),
+    Run("haswell", 2, 4, blas="Haswell", numba="haswell", **MIDDLE),
+    Run("zen", 3, 2, blas="Zen", torch="default", numba="znver1"),
+    Run("sandybridge", 4, 2, blas="Sandybridge", torch="avx2", numba="sandybridge", jax="AVX"),
+    Run("skylake", 5, 2, blas="SkylakeX", torch="avx512", without="avx512"),
+    Run("cooperlake", 6, 4, blas="Cooperlake", torch="avx512"),
+    Run("python3.12", 7, 2, python="3.12", environment={"TZ": "America/Adak"}),
+    Run("python3.13", 8, 1, python="3.13", environment={"LANG": "C.UTF-8"}),
 )
 
 #: Run with the settings of a run: what the libraries make of them.
