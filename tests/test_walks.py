@@ -88,3 +88,21 @@ def test_a_reader_meets_the_files_in_the_order_of_the_plan():
     first = [visited.index(step) for step in steps]
     assert first == sorted(first)
     assert visited[-1] in ("uncertainty.py", "_array.py")
+
+
+def test_few_calls_in_a_step_of_training():
+    """The score and its gradient, of tensors of a shape that was seen before."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(3)
+    loc, scale, y = (torch.tensor(rng.uniform(0.5, 2.0, 32)) for _ in range(3))
+    loc.requires_grad_()
+    scale.requires_grad_()
+
+    def step():
+        kuq.score(kuq.Normal(loc, scale), y, kuq.CRPS()).mean().backward()
+
+    visited = walk(step)
+    assert len(visited) <= 250
+    assert "views.py" in visited  # where the walk that is known begins
+    assert "driver.py" not in visited  # nothing is planned and cut again
