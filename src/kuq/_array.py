@@ -1,15 +1,16 @@
 """The array boundary: namespaces, special functions, and the only place that validates input.
 
-The core is written once on the Python array API standard. Nothing here imports torch or jax;
+The core is written once on the Python array API standard. Nothing here loads torch or jax;
 a library is recognised from the arrays that come in.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import array_api_compat
 import array_api_compat.numpy
@@ -21,6 +22,8 @@ from kuq.errors import ParameterError, ShapeError
 
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class checks(Switch, default=True):  # noqa: N801  (reads as a function: `kuq.checks(False)`, `with kuq.checks(False):`)
@@ -103,6 +106,28 @@ def is_traced(array: Array) -> bool:
         watched = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
         return bool(watched or _is_batched(array, torch._C._functorch))
     return False
+
+
+def between_graphs(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same function, which torch.compile calls between two graphs and does not trace.
+
+    kuq chooses its way by the values and remembers plans, which graphs cannot hold: they would be
+    cut at every step, with a warning for everything that is remembered. Gradients are as ever.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if "torch._dynamo" in sys.modules:
+            import torch  # a statement, since torch.compile does not look into sys.modules
+
+            # A call without tensors among its arguments is not traced, but what it calls would be.
+            frames = torch._C._dynamo.eval_frame
+            if torch.compiler.is_compiling() or frames.get_eval_frame_callback() is not None:
+                apart: Callable[Arguments, Result] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+                return apart(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _is_tracer(array: Array) -> bool:

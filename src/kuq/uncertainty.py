@@ -16,6 +16,7 @@ from kuq._array import (
     Array,
     adopted,
     any_true,
+    between_graphs,
     detach,
     from_numpy,
     is_array,
@@ -54,6 +55,7 @@ Result = TypeVar("Result")
 def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The same through the door, with one thread in linear algebra: threads are ours."""
 
+    @between_graphs
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         large, like = False, None

@@ -117,7 +117,7 @@ THREE_DECIMALS = "mean_0;std_0;mean_1;std_1\n1,234;1,100;2,111;1,000\n2,345;1,10
 
 
 def test_three_decimals_everywhere_are_read_when_told(tmp_path, monkeypatch, capsys):
-    """Decimal commas with exactly three decimals were refused, and no option said what is meant."""
+    """Decimal commas with exactly three decimals were refused; nobody could say what is meant."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.csv").write_text(THREE_DECIMALS)
     assert main(["decompose", "p.csv"]) == 2

@@ -97,6 +97,7 @@ def test_methods_are_the_functions():
     crps = kuq.CRPS()
     pairs = [
         (data.kuq.decompose("crps"), kuq.xarray.decompose(data, crps)),
+        (data.kuq.decompose("variance"), kuq.xarray.decompose(data, "variance")),
         (data.kuq.entropy(crps), kuq.xarray.entropy(data, crps)),
         (data.kuq.divergence(other, "crps"), kuq.xarray.divergence(data, other, crps)),
         (data.kuq.score(outcome, "crps"), kuq.xarray.score(data, outcome, crps)),

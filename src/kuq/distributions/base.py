@@ -15,6 +15,7 @@ from kuq._array import (
     adopt,
     adopted,
     as_numpy,
+    between_graphs,
     follows,
     from_numpy,
     namespace,
@@ -28,6 +29,12 @@ from kuq.distributions.laws import Law
 from kuq.distributions.marginals import Components, chance, quantiles
 from kuq.errors import ParameterError, ShapeError
 
+#: What people call of a prediction.
+_CALLED = (
+    *("__init__", "mean", "variance", "std", "sample", "log_density", "rescaled"),
+    *("cdf", "quantile", "interval"),
+)
+
 
 class Prediction(ABC):
     """A first- or second-order law over a batch of outcomes.
@@ -39,6 +46,13 @@ class Prediction(ABC):
     dtype: Any
     #: Numbers that the canonical form has at most for each one of the first array.
     expansion: int = 1
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in _CALLED:
+            own = vars(cls).get(name)
+            if own is not None:
+                setattr(cls, name, between_graphs(own))
 
     @property
     @abstractmethod
@@ -85,6 +99,7 @@ class Prediction(ABC):
     def components(self) -> tuple[Components, ...]:
         """The scalar laws that make up the law of every coordinate, with NumPy's numbers."""
 
+    @between_graphs
     def std(self) -> Array:
         """The standard deviation of every coordinate, of shape batch + event; inf if none."""
         return self._result(safe_sqrt(self.variance()))
@@ -97,6 +112,7 @@ class Prediction(ABC):
         their common mean by ``epistemic``, which changes nothing for a single law.
         """
 
+    @between_graphs
     def cdf(self, y: Any, strict: bool = False) -> Array:
         """P(X ≤ y) for every coordinate, at outcomes y (…, batch…, event…) with any axes before.
 
@@ -114,6 +130,7 @@ class Prediction(ABC):
         rows = rows.reshape(math.prod(shape[: len(shape) - len(self._shape)]), -1)
         return self._result(from_numpy(chance(self.components(), rows, strict), y), shape)
 
+    @between_graphs
     def quantile(self, q: Any) -> Array:
         """The smallest x with P(X ≤ x) ≥ q for every coordinate, for levels q in [0, 1].
 
@@ -129,6 +146,7 @@ class Prediction(ABC):
         below = self._levels(q, "q")
         return self._quantiles(below, 1 - below)
 
+    @between_graphs
     def interval(self, coverage: Any = 0.9) -> tuple[Array, Array]:
         """Lower and upper bounds that leave (1 − coverage)/2 on each side of every coordinate.
 

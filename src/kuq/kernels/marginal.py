@@ -110,14 +110,12 @@ def CRPS(reduce: str | None = "mean", weights: Array | None = None) -> Marginal:
     >>> float(kuq.entropy(kuq.Normal(0.0, 1.0), kuq.CRPS()))  # 1/√π
     0.5641895835477563
     """
-    if weights is None and (reduce is None or isinstance(reduce, str)):
-        return _crps(reduce)
+    if weights is None and (reduce is None or isinstance(reduce, str)) and reduce in _USUAL:
+        return _USUAL[reduce]
     return Marginal(Energy(), reduce=reduce, weights=weights)
 
 
-@functools.lru_cache(maxsize=8)
-def _crps(reduce: str | None) -> Marginal:
-    return Marginal(Energy(), reduce=reduce)
+_USUAL = {reduce: Marginal(Energy(), reduce=reduce) for reduce in ("mean", "sum", None)}
 
 
 def reduce_event(values: Array, reduce: str | None, weights: Array | None, ndim: int) -> Array:

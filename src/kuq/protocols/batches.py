@@ -39,7 +39,10 @@ def select_batch(
     - "diverse": one after the other, each the most uncertain one after what the former will
       teach. Which members a label will tell apart is known from their divergences, so that
       cases in which the same members disagree count as alike, wherever their predictions lie.
-      It needs an Ensemble and a kernel score, and goes by the epistemic uncertainty.
+      It needs an Ensemble and a kernel score, and goes by the epistemic uncertainty. A label is
+      taken to tell about all cases that are alike, which holds for networks and not for trees: a
+      hole in the data of a forest is few leaves, hence few questions, and gets few cases (4 of 20
+      where "sampled" takes 7, with an error of 0.19 and 0.16 after). Use "sampled" for forests.
 
     >>> import kuq, numpy as np
     >>> means = np.array([[2.0, 1.9, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.8]])

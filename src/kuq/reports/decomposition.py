@@ -231,7 +231,8 @@ def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> 
         return
     low, high = float(min(pooled.min(), 0.0)), float(np.quantile(pooled, 0.998))
     ticks = figures.round_limits(low, high if high > low else low + 1.0)
-    yield heading("How large the components are", several)
+    what = "components are" if u.is_split else "spread is"
+    yield heading(f"How large the {what}", several)
     same = "The same axis for all three; the" if u.is_split else "The"
     yield paragraph(
         f"{same} dashed line is the median. The few largest values are counted in the last bar."

@@ -134,10 +134,9 @@ def histogram(
     if finite.size:
         (median,) = quantiles(finite, [0.5], None if weights is None else weights[there])
         middle = across(float(np.clip(median, low, high)))
-        body.append(
-            f"<line class='median' x1='{middle:.1f}' x2='{middle:.1f}' y1='{top}' y2='{base}'>"
-            f"<title>median {plain(median)}</title></line>"
-        )
+        ends = f"x1='{middle:.1f}' x2='{middle:.1f}' y1='{top}' y2='{base}'"
+        body.append(f"<line class='behind' {ends}/>")  # so that bars do not hide it
+        body.append(f"<line class='median' {ends}><title>median {plain(median)}</title></line>")
     for tick in ticks[ticks >= low]:
         body.append(_across(across(float(tick)), base + 17, shown(float(tick))))
     body.append(_text(left + width / 2, height - 6, escape(unit), kind="label"))

@@ -50,6 +50,7 @@ svg { display: block; width: 100%; height: auto; }
 .on-dark { font-size: 11px; fill: #ffffff; } .on-light { font-size: 11px; fill: #14181c; }
 .grid { stroke: var(--line); } .frame { fill: none; stroke: var(--line); }
 .median { stroke: var(--ink); stroke-dasharray: 4 3; stroke-width: 1.3; }
+.behind { stroke: var(--card); stroke-width: 3.6; }
 .mark { fill: none; stroke: var(--epistemic); stroke-width: 3; }
 .line { fill: none; stroke-width: 2; } .line.bound { stroke: var(--soft); stroke-width: 1.4; }
 .line.oracle { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: 5 3; }

@@ -7,7 +7,6 @@ from typing import Any, final
 import xarray as xr
 
 import kuq
-from kuq.kernels.names import parse_score
 from kuq.xarray import measures
 from kuq.xarray.layout import Data
 
@@ -34,24 +33,20 @@ class Accessor:
 
     def decompose(self, score: kuq.Score | str, **options: Any) -> xr.Dataset:
         """The same as ``kuq.xarray.decompose`` of the data."""
-        return measures.decompose(self._data, _score(score), **options)
+        return measures.decompose(self._data, score, **options)
 
     def entropy(self, score: kuq.Score | str, **options: Any) -> xr.DataArray:
         """The same as ``kuq.xarray.entropy`` of the data."""
-        return measures.entropy(self._data, _score(score), **options)
+        return measures.entropy(self._data, score, **options)
 
     def divergence(self, other: Data, score: kuq.Score | str, **options: Any) -> xr.DataArray:
         """The same as ``kuq.xarray.divergence`` of the data and another prediction."""
-        return measures.divergence(self._data, other, _score(score), **options)
+        return measures.divergence(self._data, other, score, **options)
 
     def score(self, outcome: xr.DataArray, score: kuq.Score | str, **options: Any) -> xr.DataArray:
         """The same as ``kuq.xarray.score`` of the data at outcomes."""
-        return measures.score(self._data, outcome, _score(score), **options)
+        return measures.score(self._data, outcome, score, **options)
 
     def member_divergences(self, score: kuq.Score | str, **options: Any) -> xr.DataArray:
         """The same as ``kuq.xarray.member_divergences`` of the data."""
-        return measures.member_divergences(self._data, _score(score), **options)
-
-
-def _score(given: kuq.Score | str) -> kuq.Score:
-    return parse_score(given) if isinstance(given, str) else given
+        return measures.member_divergences(self._data, score, **options)
