@@ -33,7 +33,6 @@ from kuq.forms.form import Differentiated, Form, Measure, Problem, Question, Slo
 from kuq.forms.table import plan
 from kuq.kernels.base import Kernel, Score
 from kuq.scores.options import Options
-from kuq.tiles import budget_elements
 
 #: Laws whose canonical form has their numbers as they are, whatever these are.
 _ARRANGED = (Normal, NormalMixture, Point, Samples)
@@ -373,7 +372,7 @@ def _found(
     ):
         shares = np.asarray(entropies)
         outputs.append(_Output(shares if shares.any() else None, dispersion, array.shape))
-    budget = budget_elements(options.max_memory, stack.reference)
+    budget = options.budget(stack.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget, compiled=True)
     return Walk(
         form,
