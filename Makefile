@@ -13,7 +13,7 @@
 # make trust  the long trials of tests/trust in full (files that are damaged, hostile or interrupted;
 #             under fifteen minutes); a tenth of each is part of make test
 # make bench  speed, accuracy and memory against peers; writes docs/benchmarks.md and its results
-#             (under ten minutes; make bench QUICK=1: under one, prints only)
+#             (about twenty minutes; make bench QUICK=1: two, prints only)
 # make dist   sdists and wheels of kuq and kuq-study in dist, their metadata checked, and the wheel of
 #             kuq alone tried with the core tests under Python 3.11, 3.12 and 3.13, as many of them
 #             as are here (minutes)

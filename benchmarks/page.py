@@ -110,8 +110,8 @@ the difference is its own error.
 
 COMMANDS = """\
 ```sh
-make bench            # everything, in under ten minutes; writes this page and the results
-make bench QUICK=1    # small sizes in under a minute, printed only
+make bench            # everything, in about twenty minutes; writes this page and the results
+make bench QUICK=1    # small sizes in two minutes, printed only
 ```
 
 `python -m benchmarks --only W3` runs some workloads, `--render` writes the pages again from
