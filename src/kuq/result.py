@@ -191,6 +191,7 @@ class Uncertainty(Mapping[str, Array]):
 
         ``index`` names the rows, such as ``X.index``; results with several axes have one level of
         the index for each. ``frame.attrs`` has score, units, method and a note, if there is one.
+        Where nothing can be split, aleatoric and epistemic are NaN.
 
         >>> import kuq
         >>> u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0, 1.0], [2.0, 1.0]], 1.0)), kuq.CRPS())
@@ -200,7 +201,10 @@ class Uncertainty(Mapping[str, Array]):
         attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
         if self.note:
             attrs["note"] = self.note
-        return table_of(self, index, attrs)
+        parts: dict[str, Array] = dict(self)
+        if not self.is_split:  # what is not known is missing
+            parts |= {key: np.full(tuple(self.total.shape), math.nan) for key in _KEYS[1:]}
+        return table_of(parts, index, attrs)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         # NumPy and pandas would make an array or a column of the words in it.

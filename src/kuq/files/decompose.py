@@ -14,7 +14,7 @@ from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.dialect import Dialect, TextForm
-from kuq.files.own import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS
+from kuq.files.own import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS, SCORE
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
@@ -22,6 +22,7 @@ from kuq.files.tables import TEXT, read_table
 from kuq.files.words import in_words
 from kuq.kernels.base import Score
 from kuq.result import Uncertainty
+from kuq.uncertainty import score as score_of
 
 ARRAYS, TABLES, GRIDS = (".npz",), (*TEXT, ".parquet"), (".nc", ".zarr")
 SUFFIXES = (*ARRAYS, *TABLES, *GRIDS)
@@ -106,7 +107,8 @@ def decompose_file(
         return decompose_grid(path, score, out, layout, progress, options, estimator)
     stored = read_stored(path, layout)
     u = decompose_stored(stored, score, progress, estimator=estimator, **options)
-    _write(out, stored, u, path)
+    scores = _scores(stored, u, options) if suffix in TABLES else None
+    _write(out, stored, u, path, scores)
     axes = tuple(f"axis {k}" for k in range(1, len(u.total.shape)))
     dims = (stored.label_name, *axes)
     one = Decomposed(
@@ -205,7 +207,19 @@ def about(u: Uncertainty) -> dict[str, str]:
     }
 
 
-def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) -> None:
+def _scores(stored: StoredPrediction, u: Uncertainty, options: dict[str, Any]) -> np.ndarray | None:
+    """How well every prediction fits its outcome, NaN without one; None if none is known."""
+    if stored.outcome is None:
+        return None
+    part = stored.part(np.arange(len(stored.outcome)))
+    missing = np.isnan(stored.outcome)
+    found = score_of(part.prediction, np.where(missing, 0.0, stored.outcome), u.score, **options)
+    return np.where(missing | part.masked, np.nan, np.asarray(found, dtype=float))
+
+
+def _write(
+    out: Path, stored: StoredPrediction, u: Uncertainty, source: Path, scores: np.ndarray | None
+) -> None:
     parts = {part: np.asarray(u[part]) for part in PARTS}
     if not u.is_split:  # what is not known is missing
         parts |= {part: np.full(parts["total"].shape, np.nan) for part in PARTS[1:]}
@@ -218,7 +232,9 @@ def _write(out: Path, stored: StoredPrediction, u: Uncertainty, source: Path) ->
             np.savez_compressed(file, **arrays)
         return
     rows = stored.extra["rows"]
-    taken = [part for part in PARTS if part in rows.columns]
+    if scores is not None:
+        parts = {SCORE: scores, **parts}
+    taken = [part for part in parts if part in rows.columns]
     if taken:
         raise ParameterError(f"the table has a column {taken[0]!r} already; rename it")
     table = rows.assign(**parts)

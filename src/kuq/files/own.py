@@ -15,6 +15,8 @@ from kuq._replacing import Kind
 
 #: The three components, in the order in which they are written.
 PARTS = ("total", "aleatoric", "epistemic")
+#: How well a row of a table fits its outcome.
+SCORE = "score"
 #: Their standard errors, where random directions were asked for.
 ERRORS = tuple(f"{part}_standard_error" for part in PARTS)
 #: The name of the mark in arrays, attributes and metadata, and what it says.

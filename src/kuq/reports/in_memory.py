@@ -84,6 +84,7 @@ def _decomposed(
     if names is not None and len(names) != count:
         raise ShapeError(f"{count} members need {count} names, got {len(names)}")
     batch = known.batch_shape
+    labels = _names_of_rows(y) if labels is None else labels
     _check_labels(labels, batch)
     u = decompose(known, CRPS() if score is None else score, **options)
     outcome = None if y is None else _outcome(y, known)
@@ -136,6 +137,13 @@ def _some(prediction: Prediction) -> Prediction:
 def _known(prediction: Any) -> Prediction:
     known = prediction if isinstance(prediction, Prediction) else as_distribution(prediction)
     return in_numpy(known)
+
+
+def _names_of_rows(y: Any) -> Sequence[Any] | None:
+    """The index of a pandas Series, where it is more than positions."""
+    index = getattr(y, "index", None)
+    named = hasattr(index, "tolist") and type(index).__name__ != "RangeIndex"
+    return index.tolist() if named else None
 
 
 def _check_labels(labels: Sequence[Any] | None, batch: tuple[int, ...]) -> None:

@@ -12,7 +12,7 @@ from kuq.files.decomposed import Decomposed
 from kuq.protocols.comparison import RetentionComparison
 from kuq.reports import figures
 from kuq.reports.figures import Curve, plain
-from kuq.reports.judgement import COVERAGES, Judgement
+from kuq.reports.judgement import COVERAGES, Judgement, as_good, how_counted
 from kuq.reports.page import card, figure, keys, paragraph
 from kuq.reports.words import grouped, score_in_words
 
@@ -45,7 +45,7 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
             f"prediction-rejection ratio of {best}, the best here: 0 an oracle, 1 random",
         )
     yield "</div>"
-    yield paragraph(_coverage_in_words(judged))
+    yield paragraph(" ".join([_coverage_in_words(judged), *how_counted(one)]))
     yield "<div class='figures'>"
     yield figure(
         _coverage(judged), "Coverage", keys([("s0", "found"), ("oracle", "as it should be")])
@@ -141,7 +141,7 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 
 def _table(ranking: RetentionComparison) -> Iterator[str]:
     order = sorted(ranking.curves, key=lambda name: ranking.curves[name].prr)
-    alike = [name for name in order if name != ranking.best and not ranking.is_behind(name)]
+    alike = as_good(ranking)
     level = f"{100 * ranking.confidence:.0f} %"
     chance = ranking.intervals[ranking.best][1] >= 1
     best = ranking.best[0].upper() + ranking.best[1:]

@@ -195,6 +195,24 @@ def _ranking(
         return None
 
 
+def how_counted(one: Decomposed) -> list[str]:
+    """What a reader who compares mean scores has to know of this one, as sentences."""
+    u, found = one.uncertainty, []
+    if u.method == "samples" and u.unbiased in (True, "samples"):
+        found.append("The mean score is fair: corrected for the number of draws.")
+    elif not u.is_split:
+        found.append("The mean score takes the members as they are, whatever their number.")
+    if one.input_weights is not None:
+        found.append("All outcomes count alike here, whatever their area.")
+    return found
+
+
+def as_good(ranking: RetentionComparison) -> list[str]:
+    """What is not known to rank errors worse than the best does."""
+    others = (name for name in ranking.curves if name != ranking.best)
+    return [name for name in others if not ranking.is_behind(name)]
+
+
 def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     """Lines for the command line."""
     if one.target is None:
@@ -210,6 +228,8 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
         f"{100 * judged.coverage(0.9):.0f} % of the outcomes"
     )
+    for sentence in how_counted(one):
+        yield f"  {sentence[0].lower()}{sentence[1:-1]}"
     if judged.ranking is not None:
         best = judged.ranking.best
         low, high = judged.ranking.intervals[best]
@@ -219,4 +239,6 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
             f"  prediction-rejection ratio {judged.ranking.curves[best].prr:.2f} "
             f"[{low:.2f}, {high:.2f}]; 0 is an oracle, 1 random{chance}"
         )
+        if alike := as_good(judged.ranking):
+            yield f"  {len(alike)} of {len(judged.ranking.curves) - 1} others may be as good"
     yield ""

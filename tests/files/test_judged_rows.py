@@ -1,0 +1,79 @@
+"""What a table says of each of its outcomes, and what the words beside a mean score are."""
+
+import numpy as np
+import pytest
+
+import kuq
+from kuq.cli import main
+
+pd = pytest.importorskip("pandas")
+xr = pytest.importorskip("xarray")
+
+
+def run(capsys, *arguments):
+    assert main([str(x) for x in arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_rows_of_a_table_have_scores(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    mean, std, y = rng.normal(size=(3, 8)), rng.uniform(0.5, 2.0, (3, 8)), rng.normal(size=8)
+    columns = {"day": [f"d{i}" for i in range(8)], "obs": y.copy()}
+    for m in range(3):
+        columns |= {f"mean_{m}": mean[m], f"std_{m}": std[m]}
+    columns["obs"][2] = np.nan
+    path = tmp_path / "days.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    said = run(capsys, "decompose", path, "--target", "obs")
+    found = pd.read_csv(tmp_path / "days-uncertainty.csv").score
+    members = kuq.Ensemble(kuq.Normal(mean, std))
+    wanted = kuq.score(members, y, kuq.CRPS())
+    wanted[2] = np.nan
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert f"mean score {np.nanmean(wanted):.4g}" in said
+
+
+def test_without_outcomes_there_are_none(tmp_path, capsys):
+    path = tmp_path / "days.csv"
+    pd.DataFrame({"mean_0": [0.0, 1.0], "mean_1": [1.0, 1.0], "std_0": 1.0, "std_1": 2.0}).to_csv(
+        path, index=False
+    )
+    run(capsys, "decompose", path)
+    assert "score" not in pd.read_csv(tmp_path / "days-uncertainty.csv")
+
+
+def test_members_or_draws_stand_beside_the_mean_score(tmp_path, capsys):
+    """The same runs have another mean score as draws, so that it is said which one it is."""
+    rng = np.random.default_rng(1)
+    values = xr.DataArray(rng.normal(size=(9, 4, 5)), dims=("number", "lat", "lon"), name="t")
+    observed = xr.DataArray(rng.normal(size=(4, 5)), dims=("lat", "lon"))
+    values = values.assign_coords(lat=[0.0, 20.0, 40.0, 60.0], lon=np.arange(5.0))
+    path = tmp_path / "runs.nc"
+    xr.Dataset({"t": values, "obs": observed}).to_netcdf(path)
+    as_members = run(capsys, "decompose", path, "--target", "obs")
+    as_draws = run(capsys, "decompose", path, "--target", "obs", "--draws", "number")
+    weighted = run(capsys, "decompose", path, "--target", "obs", "--area-weights")
+    assert "the mean score takes the members as they are" in as_members
+    assert "the mean score is fair: corrected for the number of draws" in as_draws
+    assert "all outcomes count alike here, whatever their area" in weighted
+    gaps = np.abs(values - observed).mean("number")
+    pairs = np.abs(values - values.rename(number="other")).sum(("number", "other"))
+    for said, count in ((as_members, 9 * 9), (as_draws, 9 * 8)):
+        assert f"mean score {float((gaps - pairs / 2 / count).mean()):.4g}" in said
+
+
+def test_what_is_not_split_is_missing_in_a_frame():
+    u = kuq.decompose(kuq.Ensemble(kuq.Point([[0.0, 1.0], [2.0, 5.0]])), "crps")
+    frame = u.to_frame(index=["a", "b"])
+    assert frame[["aleatoric", "epistemic"]].isna().all(axis=None)
+    assert frame.total.tolist() == [2.0, 4.0]
+
+
+def test_a_report_calls_inputs_by_the_index_of_their_outcomes(tmp_path):
+    rng = np.random.default_rng(2)
+    members = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 30)), 1.0))
+    y = pd.Series(rng.normal(size=30), index=[f"house-{i}" for i in range(30)], name="price")
+    page = kuq.report(members, y=y, path=tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "house-" in page
+    plain = kuq.report(members, y=y.to_numpy(), path=tmp_path / "plain.html")
+    assert "house-" not in plain.read_text(encoding="utf-8")
