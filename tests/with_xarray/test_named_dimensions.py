@@ -302,3 +302,19 @@ def test_member_divergences(score):
 def test_wrong_use_is_refused(call, kind, message):
     with pytest.raises(kind, match=message):
         call(kuq.xarray)
+
+
+def test_draws_have_the_same_name_in_every_measure():
+    rng = np.random.default_rng(5)
+    runs = xr.DataArray(rng.normal(size=(3, 6, 4)), dims=("model", "number", "time"))
+    observed = xr.DataArray(rng.normal(size=4), dims="time")
+    names = {"member_dim": "model", "draws_dim": "number"}
+    other = {"member_dim": "model", "sample_dim": "number"}
+    for measure, operands in (
+        (kuq.xarray.entropy, (runs,)),
+        (kuq.xarray.divergence, (runs, runs + 1.0)),
+        (kuq.xarray.score, (runs, observed)),
+        (kuq.xarray.member_divergences, (runs,)),
+    ):
+        found = measure(*operands, kuq.CRPS(), **names)
+        xr.testing.assert_identical(found, measure(*operands, kuq.CRPS(), **other))

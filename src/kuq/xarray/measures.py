@@ -164,17 +164,20 @@ def entropy(
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
     *,
+    draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
     **settings: Unpack[Settings],
 ) -> xr.DataArray:
     """H(P) of predictions with named dimensions; members are mixed, unless ``member_dim=None``.
+
+    ``draws_dim`` is another name of ``sample_dim``, as in :func:`decompose`.
 
     >>> import kuq, xarray
     >>> draws = xarray.DataArray([[0.0, 1.0], [0.0, 4.0]], dims=("time", "sample"))
     >>> kuq.xarray.entropy(draws, kuq.CRPS(), unbiased=False).values.tolist()
     [0.25, 1.0]
     """
-    dims = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
     call = prepared([data], score, dims, weights, settings)
     outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **call.options))
     measure = _First(kuq.entropy, call.score, call.options)
@@ -189,6 +192,7 @@ def divergence(
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
     *,
+    draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
     **settings: Unpack[Settings],
 ) -> xr.DataArray:
@@ -202,7 +206,7 @@ def divergence(
     >>> kuq.xarray.divergence(p, p + 3.0, kuq.Energy()).values.tolist()
     [3.0, 3.0]
     """
-    dims = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
     if "member_weights" in settings:
         raise kuq.ParameterError("member_weights of which prediction? divergence takes none")
     call = prepared([p, q], score, dims, weights, settings)
@@ -220,6 +224,7 @@ def score(
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
     *,
+    draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
     **settings: Unpack[Settings],
 ) -> xr.DataArray:
@@ -236,7 +241,7 @@ def score(
     """
     if not isinstance(outcome, xr.DataArray):
         raise kuq.ParameterError(f"outcome must be a DataArray, got {type(outcome).__name__}")
-    dims = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
     call = prepared([data], score, dims, weights, settings)
     own = {call.layout.member, call.layout.sample, call.layout.trailing} - {None}
     if missing := [dim for dim in dims.event if dim not in outcome.dims]:
@@ -257,6 +262,7 @@ def member_divergences(
     sample_dim: Hashable | None = AUTO,
     event_dims: Sequence[Hashable] = (),
     *,
+    draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
     **settings: Unpack[Settings],
 ) -> xr.DataArray:
@@ -267,7 +273,9 @@ def member_divergences(
     >>> kuq.xarray.member_divergences(points, kuq.Energy()).sel(number=0).values.tolist()
     [0.0, 1.0, 3.0]
     """
-    dims = with_members(data, Dimensions(member_dim, sample_dim, tuple(event_dims)))
+    dims = with_members(
+        data, Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
+    )
     call = prepared([data], score, dims, weights, settings)
     member = call.layout.member
     if member is None:
