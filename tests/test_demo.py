@@ -94,6 +94,7 @@ def test_only_the_page(folder, capsys):
 
 def test_without_torch_the_rest_is_shown(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)  # of tests before this one
     assert main(["demo"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[-1] == "figure: kuq-demo.png"
