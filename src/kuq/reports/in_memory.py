@@ -141,9 +141,9 @@ def _known(prediction: Any) -> Prediction:
 
 def _names_of_rows(y: Any) -> Sequence[Any] | None:
     """The index of a pandas Series, where it is more than positions."""
-    index = getattr(y, "index", None)
+    index: Any = getattr(y, "index", None)  # of a list it is a method
     named = hasattr(index, "tolist") and type(index).__name__ != "RangeIndex"
-    return index.tolist() if named else None
+    return list(index) if named else None
 
 
 def _check_labels(labels: Sequence[Any] | None, batch: tuple[int, ...]) -> None:
