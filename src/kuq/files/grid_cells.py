@@ -79,5 +79,8 @@ def cell_weights(
             "the outcome"
         )
         known = cells.astype(np.float64)
-        weights = known if weights is None else (weights * known).transpose(*layout.event)
+        if weights is not None:  # their mean is one over the cells that are left
+            left = (weights * known).transpose(*layout.event)
+            known = left * (known.sum() / left.sum())
+        weights = known
     return weights, notes
