@@ -67,11 +67,12 @@ def protocol_ranking(
     protocol: Protocol,
     representation: str | None = None,
     *,
-    ties: bool = True,
+    ties: bool,
 ) -> Ranking | None:
     """The ranking of a protocol for one representation, or over all as the paper averages.
 
-    With ``ties``, values that differ by less than the protocol's ``tie`` share their rank.
+    With ``ties``, values that differ by less than the protocol's ``tie`` share their rank: so
+    are measurements ranked. The paper ranks every digit, so its own values are without.
     """
     return ranking(
         ranked_values(evidence, protocol),
@@ -89,14 +90,14 @@ def rank_tables(evidence: Evidence) -> list[Table]:
 
 
 def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
-    total = protocol_ranking(evidence, protocol)
+    total = protocol_ranking(evidence, protocol, ties=True)
     if total is None:
         return None
     paper = paper_ranks()[protocol.experiment] if evidence.measured else {}
     found = {method for _, method in total.cases}
     rows = []
     for method in ordered(found, REPRESENTATIONS):
-        part = protocol_ranking(evidence, protocol, method)
+        part = protocol_ranking(evidence, protocol, method, ties=True)
         label = name_of(method, REPRESENTATIONS).text
         rows.append(((label,), _entries(part, total.scores, paper.get(method, {}))))
     label = "Task-weighted" if protocol.by_task else "Average"
