@@ -1,7 +1,7 @@
 """Keep a run in docs/results, without its predictions: ``python -m docs.keep_run runs/quick``.
 
-The folder has the report, its tables and claims, the database and the example fields, so that
-``kuq-study report`` can draw the report again. The figures are in the report's page.
+The folder has the tables and claims of its report, the database, packed, and the example fields, so
+that ``kuq-study report`` can draw the whole report, and ``kuq-study run`` can go on from a copy.
 """
 
 from __future__ import annotations
@@ -11,15 +11,23 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kuq._replacing import Kind, replacing
-from kuq_study.own_files import LIST
-from kuq_study.report import report
-from kuq_study.store import DATABASE, Store
+from kuq_study.claims import judge
+from kuq_study.estimates import Evidence
+from kuq_study.rank_tables import rank_tables
+from kuq_study.report import claims_csv
+from kuq_study.result_tables import result_tables
+from kuq_study.run_folder import read_run
+from kuq_study.store import DATABASE, PACKED, Store, pack
+from kuq_study.table_formats import FORMATS
 
 ROOT = Path(__file__).parent / "results"
 #: What is kept of a run.
-NAMES = {"claims.csv", "fields", "report.html", "tables", DATABASE}
+NAMES = {"claims.csv", "fields", "tables", PACKED}
+#: The formats of tables that are kept.
+ENDINGS = ("csv", "md", "tex")
 
 
 def _is_kept(path: Path) -> bool:
@@ -43,14 +51,24 @@ def keep(run: Path) -> Path:
             f"{run} is what is kept already; name the folder that kuq-study run has made"
         )
     with replacing(kept, KEPT, [run]) as new:
-        report(run, new)
-        (new / LIST).unlink()
-        shutil.rmtree(new / "figures")
-        for table in (new / "tables").glob("*.html"):
-            table.unlink()
+        new.mkdir()
+        found = read_run(run)
+        evidence = Evidence(found.records, found.fields, measured=found.measured)
+        tables = [*rank_tables(evidence), *result_tables(evidence)]
+        if tables:
+            (new / "tables").mkdir()
+        for table in tables:
+            for ending in ENDINGS:
+                path = new / "tables" / f"{table.name}.{ending}"
+                path.write_text(FORMATS[ending](table), encoding="utf-8")
+        claims = claims_csv(tuple(judge(evidence)))
+        (new / "claims.csv").write_text(claims, encoding="utf-8", newline="")
         shutil.copytree(run / "fields", new / "fields")
-        with closing(sqlite3.connect(run / DATABASE)) as database:
-            database.execute("VACUUM INTO ?", (str(new / DATABASE),))
+        with TemporaryDirectory() as folder:
+            copy = Path(folder) / DATABASE
+            with closing(sqlite3.connect(run / DATABASE)) as database:
+                database.execute("VACUUM INTO ?", (str(copy),))
+            pack(copy, new / PACKED)
     return kept
 
 

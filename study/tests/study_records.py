@@ -5,7 +5,7 @@ import numpy as np
 from kuq_study.paper import paper_records
 from kuq_study.records import Record
 
-TWINS = {"depth": "depth-synthetic", "temperature": "temperature-synthetic"}
+TWINS = {"depth": "depth-synthetic", "temperature": "reanalysis"}
 SEEDS = 3
 
 

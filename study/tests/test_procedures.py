@@ -242,6 +242,7 @@ def test_examples_are_kept_for_pictures(study, monkeypatch):
         assert np.all(np.isfinite(maps["epistemic"]))
     # A trajectory: the state that is predicted is the state before plus an increment.
     monkeypatch.setenv("KUQ_CACHE", str(study / "cache"))
-    data = kuq.datasets.load("kuramoto-sivashinsky", trajectories=20, points=32, pairs=48)
+    sizes = {"trajectories": 20, "points": 32, "pairs": 48}
+    data = kuq.datasets.load("kuramoto-sivashinsky", own_simulations=True, **sizes)
     with np.load(study / "fields" / "kuramoto-sivashinsky-sampler.npz") as file:
         np.testing.assert_allclose(file["truth"], data.test.x[:48, 1] + data.test.y[:48])

@@ -1,4 +1,4 @@
-"""Synthetic stand-ins: right geometry and physics, and a task that a small model can learn."""
+"""Synthetic stand-ins: right geometry, and a task that a small model can learn."""
 
 import dataclasses
 
@@ -6,25 +6,14 @@ import numpy as np
 import pytest
 
 import kuq
-from kuq.datasets.weather import CHANNELS, DYNAMIC, STATIC
-from kuq_study.stand_ins.geography import geography
 from kuq_study.stand_ins.materials import Material
 from kuq_study.stand_ins.render import render
 from kuq_study.stand_ins.rooms import room
 from kuq_study.stand_ins.scene import Camera, Light, Scene, Solid, Surface
 from kuq_study.stand_ins.streets import street
 from kuq_study.stand_ins.synthetic_depth import load_synthetic_depth, rendered
-from kuq_study.stand_ins.synthetic_temperature import (
-    INSIDE,
-    OUTSIDE,
-    STRETCH,
-    forecasts,
-    load_synthetic_temperature,
-)
-from kuq_study.stand_ins.synthetic_weather import AIR_STEP, DEGREE, MEMORY, simulated
 
 WHITE = Surface((0.8, 0.8, 0.8))
-T2M, T850, Z500 = 2, 3, 4
 
 
 @pytest.fixture(autouse=True)
@@ -207,163 +196,13 @@ def test_depth_is_learnable_from_pictures():
     assert error(data.shifted) > baseline
 
 
-@pytest.fixture(scope="module")
-def weather():
-    """Inputs and targets of the stand-in on a coarse grid, and of its variants."""
-    ground = geography(0, (24, 32))
-
-    def rows(count, seed, climate=INSIDE, land=ground):
-        starts = range(0, count, STRETCH)
-        blocks = [
-            forecasts(climate, land, (seed,), range(start, start + STRETCH)) for start in starts
-        ]
-        both = np.concatenate(blocks)
-        return both[:, :12], both[:, 12]
-
-    return rows
-
-
-def ratio(predict, x, y):
-    """Squared error in units of that of persistence, which predicts no change."""
-    return float(((predict(x) - y) ** 2).mean() / (y**2).mean())
-
-
-def test_the_change_of_temperature_is_learnable(weather):
-    """With 12 channels a small net has a third of the squared error of persistence."""
-    x, y = weather(240, 0)
-    predict = trained(lambda: local_net(12, 16), x, y, 400)
-    x_test, y_test = weather(60, 1)
-    inside = ((predict(x_test) - y_test) ** 2).mean()
-    assert inside < 0.45 * (y_test**2).mean()
-    # The twin is harder for it, also when its land is the same, so not for its statics alone.
-    for land in (geography(0, (24, 32)), geography(1, (24, 32))):
-        x_twin, y_twin = weather(36, 2, OUTSIDE, land)
-        assert ((predict(x_twin) - y_twin) ** 2).mean() > 1.15 * inside
-
-
-def test_without_the_phase_of_the_day_there_is_nothing_to_learn(weather):
-    """The cause of an unlearnable design: slow winds, and no channel without the daily cycle."""
-    slow = dataclasses.replace(INSIDE, jet=2.0, waves=1.7)
-    (x, y), (x_test, y_test) = weather(144, 0, slow), weather(48, 1, slow)
-
-    def blind(inputs):
-        hidden = inputs.copy()
-        hidden[:, [T850, 5 + T850]] = 0
-        return hidden
-
-    def with_hour(inputs):
-        hour = np.arange(len(inputs)) % 4
-        clock = (hour[:, None] == np.arange(4)).astype(np.float32)[..., None, None]
-        return np.concatenate([inputs, clock * np.ones_like(inputs[:, :1])], axis=1)
-
-    predict = trained(lambda: local_net(12, 16), blind(x), y, 120)
-    assert ratio(predict, blind(x_test), y_test) > 0.8
-    predict = trained(lambda: local_net(16, 16), with_hour(blind(x)), y, 120)
-    assert ratio(predict, with_hour(blind(x_test)), y_test) < 0.35
-
-
-def test_wind_carries_temperature():
-    """Under a steady west wind of two cells in 6 hours, fields move by two cells and fade."""
-    ground = geography(0, (24, 32))
-    east = 55 / 32 * DEGREE * np.cos(np.radians(55))
-    steady = dataclasses.replace(INSIDE, waves=0.0, mixing=0.0, jet=2 * east / (2 * AIR_STEP))
-    upper = simulated(steady, ground, np.random.default_rng(0), 4)[:, T850]
-    # What depends on latitude alone is not carried: differences along a row are free of it.
-    along = np.diff(upper, axis=2)
-    moved = along[:-1, :, :-2] * np.exp(-2 * AIR_STEP / MEMORY)
-    assert np.abs(along).std() > 0.1
-    assert np.allclose(along[1:, :, 2:], moved, atol=1e-9)
-
-
-def test_mixing_smooths_fronts():
-    ground = geography(0, (24, 32))
-    steepest = [
-        np.abs(np.diff(simulated(climate, ground, np.random.default_rng(3), 1)[0, T850])).max()
-        for climate in (dataclasses.replace(INSIDE, mixing=0.0), INSIDE)
-    ]
-    assert steepest[1] < 0.7 * steepest[0]
-
-
-def test_wind_follows_the_slope_of_the_pressure():
-    """Over the sea the wind at the ground is three quarters of the geostrophic wind."""
-    shape = (40, 56)
-    ground = geography(0, shape)
-    u, v, _, _, height = simulated(INSIDE, ground, np.random.default_rng(1), 1)[0]
-    south, east = np.gradient(height, DEGREE, 55 / 56 * DEGREE * np.cos(np.radians(55)))
-    speed = np.hypot(south, east) / 1.2e-4
-    sea = (ground.mask == 0)[1:-1, 1:-1]
-    assert sea.mean() > 0.2
-    ratios = (np.hypot(u, v) / speed)[1:-1, 1:-1][sea]
-    assert np.median(ratios) == pytest.approx(0.75, rel=0.01)
-
-
-def test_land_warms_by_day_and_mountains_are_cold():
-    ground = geography(0, (24, 32))
-    still = dataclasses.replace(INSIDE, waves=0.0, jet=0.0, noise=0.0)
-    states = simulated(still, ground, np.random.default_rng(0), 9)
-    surface = states[:, T2M]
-    land, sea = ground.mask == 1, ground.mask == 0
-    # 0, 6, 12, 18 UTC over Europe: noon is much warmer than midnight over land, not over the sea.
-    daily = surface[2::4].mean(axis=0) - surface[0:8:4].mean(axis=0)
-    assert daily[land].mean() > 4 * abs(daily[sea]).mean()
-    low, high = land & (ground.orography < 50), land & (ground.orography > 1200)
-    rise = (ground.orography[high].mean() - ground.orography[low].mean()) / 1000
-    gap = surface - states[:, T850]
-    lapse = (gap[:, low].mean() - gap[:, high].mean()) / rise
-    assert lapse == pytest.approx(5.5, rel=0.2)
-
-
-def test_values_are_those_of_middle_latitudes():
-    data = load_synthetic_temperature(sizes=(36, 1, 1, 36), shape=(16, 24))
-    for split in (data.train, data.shifted):
-        x = split.x.reshape(len(split), 12, -1)
-        facts = [*DYNAMIC, *DYNAMIC, *STATIC]
-        units = [x[:, k] * fact.scale + fact.centre for k, fact in enumerate(facts)]
-        for k in (T2M, T850, 5 + T2M, 5 + T850):
-            assert 225 < units[k].min() < units[k].mean() < units[k].max() < 325
-        assert 46_000 < units[Z500].min() < units[Z500].max() < 61_000
-        assert np.abs(np.stack(units[:2])).max() < 45
-        assert np.abs(x).mean() < 2
-        assert 1 < split.y.std() < 4
-
-
-def test_statics_have_one_distribution_in_both_regions():
-    sizes = (1, 1, 1, 1)
-    own = load_synthetic_temperature(sizes=sizes, shape=(24, 32))
-    shared = load_synthetic_temperature(sizes=sizes, shape=(24, 32), statics="shared")
-    here, there = own.train.x[0, 10:], own.shifted.x[0, 10:]
-    assert not np.array_equal(here, there)
-    for k in range(2):
-        assert np.array_equal(np.sort(here[k], axis=None), np.sort(there[k], axis=None))
-    assert np.array_equal(shared.shifted.x[0, 10:], here)
-    assert not np.array_equal(shared.shifted.x[:, :10], own.train.x[:, :10])
-    assert 0.4 < geography(5, (24, 32)).mask.mean() < 0.7
-
-
-def test_rows_depend_on_seed_and_number_alone():
-    few, many = (
-        load_synthetic_temperature(seed=4, sizes=(n, 1, 1, 1), shape=(8, 10)) for n in (5, 20)
-    )
-    assert np.array_equal(many.train.x[:5], few.train.x)
-    assert np.array_equal(many.train.y[:5], few.train.y)
-    assert not np.array_equal(few.train.x[0], few.validation.x[0])
-    # Rows follow each other in time: the present of one is the past of the next.
-    assert np.array_equal(many.train.x[:4, 5:10], many.train.x[1:5, :5])
-    absolute = load_synthetic_temperature(
-        seed=4, sizes=(5, 1, 1, 1), shape=(8, 10), target="temperature"
-    )
-    now = many.train.x[:5, 5 + T2M] * 10 + 280
-    assert np.allclose(absolute.train.y - now, few.train.y, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["depth-synthetic", "temperature-synthetic"])
-def test_by_name_fresh_and_cached(name, monkeypatch, tmp_path):
+def test_by_name_fresh_and_cached(monkeypatch, tmp_path):
     monkeypatch.setenv("KUQ_CACHE", str(tmp_path))
     sizes = {"sizes": (14, 2, 3, 4), "shape": (8, 12)}
-    fresh = kuq.datasets.load(name, seed=1, **sizes)
+    fresh = kuq.datasets.load("depth-synthetic", seed=1, **sizes)
     stored = sorted(tmp_path.glob("*.npy"))
     assert len(stored) == 4
-    cached = kuq.datasets.load(name, seed=1, **sizes)
+    cached = kuq.datasets.load("depth-synthetic", seed=1, **sizes)
     assert sorted(tmp_path.glob("*.npy")) == stored
     for part in ("train", "validation", "test", "shifted"):
         one, two = getattr(fresh, part), getattr(cached, part)
@@ -377,21 +216,9 @@ def test_by_name_fresh_and_cached(name, monkeypatch, tmp_path):
     assert len(fresh.provenance["channels"]) == fresh.train.x.shape[1]
 
 
-@pytest.mark.parametrize("load", [load_synthetic_depth, load_synthetic_temperature])
 @pytest.mark.parametrize(
     "options", [{"sizes": (1, 1, 1)}, {"sizes": (1, 0, 1, 1)}, {"shape": (4, 8)}]
 )
-def test_bad_sizes_are_refused(load, options):
+def test_bad_sizes_are_refused(options):
     with pytest.raises(kuq.ParameterError, match="rows of training"):
-        load(**options)
-
-
-@pytest.mark.parametrize("option", ["target", "statics"])
-def test_bad_words_are_refused(option):
-    with pytest.raises(kuq.ParameterError, match=option):
-        load_synthetic_temperature(**{option: "none"})
-
-
-def test_channels_are_named():
-    assert len(CHANNELS) == 12
-    assert CHANNELS[5 + T2M] == "T2M(t)"
+        load_synthetic_depth(**options)

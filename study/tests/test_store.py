@@ -13,7 +13,7 @@ from kuq._digest import file_digest
 from kuq.errors import ParameterError
 from kuq_study import Store, StoreError, read_experiment, run
 from kuq_study.arrays import load_arrays, save_arrays
-from kuq_study.store import DATABASE, WriteError
+from kuq_study.store import DATABASE, PACKED, WriteError, pack
 from kuq_study.worker import CellResult
 
 
@@ -198,3 +198,23 @@ def test_a_store_can_be_opened_while_a_run_writes(store, experiment):
     finally:
         stop.set()
         writer.join()
+
+
+def test_a_packed_store_is_read_and_unpacked_by_a_run_that_goes_on(tmp_path):
+    path = write_experiment(tmp_path)
+    run([read_experiment(path)], tmp_path / "run", jobs=0)
+    with Store(tmp_path / "run") as store:
+        records = store.records()
+    (tmp_path / "kept").mkdir()
+    pack(tmp_path / "run" / DATABASE, tmp_path / "kept" / PACKED)
+    with Store(tmp_path / "kept") as store:
+        assert store.records() == records
+        copy = store.path
+    assert not copy.exists()
+    assert [entry.name for entry in (tmp_path / "kept").iterdir()] == [PACKED]
+    summary = run([read_experiment(path)], tmp_path / "kept", jobs=0)
+    assert (summary.before, summary.done) == (4, 0)
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / PACKED).write_bytes(b"no such thing")
+    with pytest.raises(StoreError, match=r"is damaged .*; take it from its source again"):
+        Store(tmp_path / "damaged")

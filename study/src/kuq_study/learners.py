@@ -16,6 +16,9 @@ from kuq_study.cell import Cell
 from kuq_study.model_settings import of_the_paper
 from kuq_study.procedure import Context
 
+#: How often the state of a training is written.
+_STATES_OF_A_TRAINING = 10
+
 
 def load_data(cell: Cell, context: Context) -> Dataset:
     """The data set of a cell: tables at unit scale, functions and images in their own units.
@@ -66,17 +69,56 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
     options = {name: _option(value) for name, value in cell.model.items()} | more
     if cell.representation in cell.entries:
         return cell.entries[cell.representation].load()(seed=seed, **options)
-    from kuq.nn import FNO, MLP, ConvNeXt, Regressor  # here: they need an extra, and seconds
+    # Here: they need an extra, and seconds.
+    from kuq.nn import FNO, MLP, ConvNeXt, EfficientNetLite0, Regressor
+    from kuq_study.convolutions import Convolutions
 
     options = {name: _option(value) for name, value in of_the_paper().items()} | options
     if isinstance(options.get("backbone"), Mapping):
         settings = dict(options["backbone"])
-        kinds: dict[str, Any] = {"mlp": MLP, "fno": FNO, "convnext": ConvNeXt}
+        kinds: dict[str, Any] = {
+            "mlp": MLP,
+            "fno": FNO,
+            "convnext": ConvNeXt,
+            "efficientnet-lite0": EfficientNetLite0,
+            "convolutions": Convolutions,
+        }
         kind = settings.pop("kind", None)
         if kind not in kinds:
             raise ParameterError(f"a backbone's kind must be one of {list(kinds)}, got {kind!r}")
         options["backbone"] = kinds[kind](**settings)
     return Regressor(cell.representation, seed=seed, **options)
+
+
+def fit_model(
+    cell: Cell,
+    context: Context,
+    x: Any,
+    y: Any,
+    validation: Any = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Any:
+    """A model of the cell that is trained, from where an interrupted run left it.
+
+    ``options`` are settings of the model beside those of the cell, ``more`` go to ``fit``.
+    """
+    options = {} if options is None else options
+    # What is the user's own need not know of checkpoints.
+    state = None if cell.representation in cell.entries else context.state_file("training")
+    if state is None:
+        return make_model(cell, cell.seed, **options).fit(x, y, validation=validation, **more)
+    epochs = int(cell.model.get("max_epochs", of_the_paper()["max_epochs"]))
+    often = max(1, epochs // _STATES_OF_A_TRAINING)
+    model = make_model(cell, cell.seed, checkpoint=state, checkpoint_every=often, **options)
+    try:
+        return model.fit(x, y, validation=validation, **more)
+    except ParameterError:
+        if not state.exists():
+            raise
+        state.unlink()  # damaged, or of another version of kuq
+        return model.fit(x, y, validation=validation, **more)
 
 
 def _option(value: Any) -> Any:

@@ -30,7 +30,10 @@ class ModelSettings:
     activation: Activation = "gelu"
     annealing: bool = False
     averaging: Count | Never = "never"
-    backbone: Literal["mlp", "fno", "convnext-tiny", "convnext-small"] | Mapping[str, Any] = "mlp"
+    backbone: (
+        Literal["mlp", "fno", "convnext-tiny", "convnext-small", "efficientnet-lite0"]
+        | Mapping[str, Any]
+    ) = "mlp"
     batch_size: Count = 32
     bootstrap: bool = False
     burn_in: Natural = 0
@@ -95,10 +98,33 @@ class ConvNeXtSettings:
     channels: tuple[Count, Count, Count, Count] | None = None
 
 
+@final
+@dataclass(frozen=True)
+class EfficientNetLite0Settings:
+    """The keys of a backbone of ``kind = "efficientnet-lite0"``."""
+
+    kind: str
+    pretrained: bool = True
+    frozen: bool = False
+    decoder_channels: Count = 64
+
+
+@final
+@dataclass(frozen=True)
+class ConvolutionsSettings:
+    """The keys of a backbone of ``kind = "convolutions"``, which is the study's own."""
+
+    kind: str
+    width: Count = 16
+    layers: Count = 3
+
+
 BACKBONES: dict[str, type[Any]] = {
     "mlp": MLPSettings,
     "fno": FNOSettings,
     "convnext": ConvNeXtSettings,
+    "efficientnet-lite0": EfficientNetLite0Settings,
+    "convolutions": ConvolutionsSettings,
 }
 MODEL_KEYS = tuple(field.name for field in dataclasses.fields(ModelSettings))
 _OF_THE_PAPER = (

@@ -12,6 +12,7 @@ from kuq.errors import ParameterError
 from kuq_study.arrays import ARRAYS, save_arrays
 from kuq_study.cell import Cell, digest
 from kuq_study.records import Record
+from kuq_study.states import States
 
 
 @final
@@ -19,12 +20,21 @@ from kuq_study.records import Record
 class Context:
     """Where a cell runs: the folder of the run, that of the data, and whom to tell of progress.
 
-    ``report(stage, fraction)`` may be called as often as one likes.
+    ``report(stage, fraction)`` may be called as often as one likes. ``states`` is a folder for
+    the state of what takes long, None where nothing is to be kept.
     """
 
     run: Path
     data_dir: Path | None
     report: Callable[[str, float], None]
+    states: States | None = None
+
+    def state_file(self, name: str) -> Path | None:
+        """A file for the state of a long computation, to go on from when the run was killed.
+
+        It belongs to this cell with these settings, and is removed when its predictions are kept.
+        """
+        return None if self.states is None else self.states.file(name)
 
     def save_field(self, name: str, **arrays: Any) -> None:
         """Keep arrays of one example for the pictures of a report, as ``RUN/fields/NAME.npz``."""

@@ -27,33 +27,59 @@ class Protocol:
     higher_is_better: bool
     by_task: bool
     title: str
+    #: Differences that do not matter; of logarithms where ``ratios``.
+    tie: float = 0.01
+    ratios: bool = False
 
 
 PROTOCOLS = (
     Protocol("selective_prediction", "prr", "total", False, True, "Average rank of the PRR"),
     Protocol("ood_detection", "auroc", "epistemic", True, False, "Average rank of the AUROC"),
-    Protocol("active_learning", "mse", None, False, False, "Average rank of the final test loss"),
+    Protocol(
+        "active_learning",
+        "mse",
+        None,
+        False,
+        False,
+        "Average rank of the final test loss",
+        ratios=True,
+    ),
 )
 PROTOCOL = {protocol.experiment: protocol for protocol in PROTOCOLS}
 
 
 def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[CellKey, float]:
-    """What a protocol ranks: means over seeds by data set, representation and score."""
+    """What a protocol ranks: means over seeds by data set, representation and score.
+
+    They are the logarithms of geometric means where the protocol compares ratios.
+    """
     of = (protocol.experiment, protocol.quantity, protocol.component)
     learning = protocol.experiment == "active_learning"
     records = final_values(evidence.of(*of)) if learning else evidence.single(*of)
+    if protocol.ratios:
+        found = estimates(by_cell(records), factors=True)
+        return {cell: math.log(value.mean) for cell, value in found.items() if value.mean > 0}
     return {cell: value.mean for cell, value in estimates(by_cell(records)).items()}
 
 
 def protocol_ranking(
-    evidence: Evidence, protocol: Protocol, representation: str | None = None
+    evidence: Evidence,
+    protocol: Protocol,
+    representation: str | None = None,
+    *,
+    ties: bool,
 ) -> Ranking | None:
-    """The ranking of a protocol for one representation, or over all as the paper averages."""
+    """The ranking of a protocol for one representation, or over all as the paper averages.
+
+    With ``ties``, values that differ by less than the protocol's ``tie`` share their rank: so
+    are measurements ranked. The paper ranks every digit, so its own values are without.
+    """
     return ranking(
         ranked_values(evidence, protocol),
         higher_is_better=protocol.higher_is_better,
         representations=None if representation is None else (representation,),
         by_task=protocol.by_task and representation is None,
+        tie=protocol.tie if ties else 0.0,
     )
 
 
@@ -64,14 +90,14 @@ def rank_tables(evidence: Evidence) -> list[Table]:
 
 
 def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
-    total = protocol_ranking(evidence, protocol)
+    total = protocol_ranking(evidence, protocol, ties=True)
     if total is None:
         return None
     paper = paper_ranks()[protocol.experiment] if evidence.measured else {}
     found = {method for _, method in total.cases}
     rows = []
     for method in ordered(found, REPRESENTATIONS):
-        part = protocol_ranking(evidence, protocol, method)
+        part = protocol_ranking(evidence, protocol, method, ties=True)
         label = name_of(method, REPRESENTATIONS).text
         rows.append(((label,), _entries(part, total.scores, paper.get(method, {}))))
     label = "Task-weighted" if protocol.by_task else "Average"
@@ -80,8 +106,9 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
     return Table(
         name=f"ranks-{protocol.experiment.replace('_', '-')}",
         title=protocol.title,
-        caption="1 is best, ties share their average rank, intervals are bootstrap over data "
-        "sets. For scalars the energy score takes the rank of the CRPS, which it equals.",
+        caption="1 is best, intervals are bootstrap over data sets. Values that differ by less "
+        f"than {_tie(protocol)} are ties and share their average rank; the paper's ranks count "
+        "every digit. For scalars the energy score takes the rank of the CRPS, which it equals.",
         row_heads=("Method",),
         columns=tuple(name_of(score, names) for score in total.scores),
         rows=tuple(rows),
@@ -89,6 +116,10 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
         paper_table="average ranks" if paper else "",
         notes=(_significance(total, names),),
     )
+
+
+def _tie(protocol: Protocol) -> str:
+    return f"{100 * protocol.tie:g} %" if protocol.ratios else f"{protocol.tie:g}"
 
 
 def _entries(

@@ -25,6 +25,7 @@ class Ranking:
     values: NDArray[np.float64]
     higher_is_better: bool
     result: AverageRanks
+    tie: float = 0.0
 
     def average(self, score: str) -> float:
         """The average rank of a score, NaN if it never occurs."""
@@ -38,7 +39,9 @@ class Ranking:
         if common.sum() < 3:
             return None
         names = tuple(s for s, has in zip(self.scores, common, strict=True) if has)
-        return names, average_ranks(self.values[:, common], self.higher_is_better, resamples=0)
+        return names, average_ranks(
+            self.values[:, common], self.higher_is_better, tie=self.tie, resamples=0
+        )
 
     @property
     def datasets(self) -> int:
@@ -53,12 +56,14 @@ def ranking(
     representations: Sequence[str] | None = None,
     by_task: bool = False,
     scores: Sequence[str] | None = None,
+    tie: float = 0.0,
 ) -> Ranking | None:
     """Rank scores within every data set and representation, ties averaged; None without cases.
 
     For scalars the energy score is the CRPS: it is left out of the ranking of these cases and
     takes the rank of the CRPS. With ``by_task`` the average is that over univariate, 1D and 2D
-    tasks of the averages within them. Intervals are over data sets.
+    tasks of the averages within them. Values that differ by less than ``tie`` are tied.
+    Intervals are over data sets.
     """
     found = {
         cell: value
@@ -83,8 +88,9 @@ def ranking(
     result = average_ranks(
         table,
         higher_is_better,
+        tie=tie,
         groups=[data_name(dataset).task for dataset, _ in cases] if by_task else None,
         datasets=[dataset for dataset, _ in cases],
         stand_ins=stand_ins,
     )
-    return Ranking(tuple(names), tuple(cases), table, higher_is_better, result)
+    return Ranking(tuple(names), tuple(cases), table, higher_is_better, result, tie)

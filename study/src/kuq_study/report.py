@@ -78,10 +78,11 @@ def claims_csv(judgements: tuple[Judgement, ...]) -> str:
     """The claims ledger as CSV, one line per claim."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["claim", "kind", "statement", "source", "ours", "numbers", "paper"])
+    head = ["claim", "kind", "statement", "source", "ours", "reason", "numbers", "paper"]
+    writer.writerow(head)
     for j in judgements:
         paper = "" if j.paper is None else j.paper.status.value
-        ours = (j.ours.status.value, j.ours.numbers)
+        ours = (j.ours.status.value, j.ours.reason, j.ours.numbers)
         writer.writerow(
             [j.claim.key, j.claim.kind, j.claim.statement, j.claim.source, *ours, paper]
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -37,6 +38,29 @@ _TRAINING = {
     "overfitted": "trained without early stopping (over-confident)",
 }
 _POSITIVE, _SHARE = (0.0, math.inf), (0.0, 1.0)
+#: Further ways to detect, with title and caption.
+_DETECTIONS = {
+    "auroc_grouped": (
+        "by groups",
+        "Whole trajectories and years, each judged by the mean of its rows.",
+    ),
+    "auroc_late": (
+        "without the transient",
+        "Single steps, without those of the first frames, where all initial noise looks alike.",
+    ),
+    "auroc_shared_climatology": (
+        "shared climatology",
+        "Reanalysis with the climate of Europe removed from both regions, so that the twin also "
+        "shows that it lies elsewhere.",
+    ),
+}
+_FORECASTS = {
+    "mse": "networks",
+    "mse_climatology": "climatology",
+    "mse_persistence": "persistence",
+    "mse_damped_anomaly": "damped anomaly",
+    "mse_principal_components": "principal components",
+}
 _SETTING = re.compile(r"mape_M(\d+)_(\w+)")
 
 
@@ -73,19 +97,24 @@ def result_tables(evidence: Evidence) -> list[Table]:
     paper = Evidence(paper_records() if evidence.measured else ())
     tables = [_robustness(evidence, paper, quantity) for quantity in robustness_settings(evidence)]
     tables += [
-        _grid(
-            "selective-prediction",
-            "Selective prediction",
-            "Prediction-rejection ratio over retentions from 0.5 to 1 by total uncertainty; lower "
-            "is better, 0 is the oracle, 1 random rejection.",
-            evidence.single("selective_prediction", "prr", "total"),
-            paper.of("selective_prediction", "prr", "total"),
-            SCORES,
-            decimals(3),
-            higher_is_better=False,
-            paper_table="PRR for all data sets",
-            limits=_POSITIVE,
+        _with_errors(
+            _grid(
+                "selective-prediction",
+                "Selective prediction",
+                "Prediction-rejection ratio over retentions from 0.5 to 1 by total uncertainty; "
+                "lower is better, 0 is the oracle, 1 random rejection. Beside it the mean squared "
+                "error of all predictions, since the ratio follows the degree of training.",
+                evidence.single("selective_prediction", "prr", "total"),
+                paper.of("selective_prediction", "prr", "total"),
+                SCORES,
+                significant,
+                higher_is_better=False,
+                paper_table="PRR for all data sets",
+                limits=_POSITIVE,
+            ),
+            evidence,
         ),
+        _differences(evidence),
         _grid(
             "test-error",
             "Test error",
@@ -102,7 +131,8 @@ def result_tables(evidence: Evidence) -> list[Table]:
         _grid(
             "ood-detection",
             "Out-of-distribution detection",
-            "AUROC by epistemic uncertainty; higher is better.",
+            "AUROC by epistemic uncertainty; higher is better. Intervals are bootstrap, by whole "
+            "trajectories and years where rows are of these, and averaged over seeds.",
             evidence.single("ood_detection", "auroc", "epistemic"),
             paper.of("ood_detection", "auroc", "epistemic"),
             SCORES,
@@ -110,11 +140,25 @@ def result_tables(evidence: Evidence) -> list[Table]:
             higher_is_better=True,
             paper_table="AUROC for all data sets",
             limits=_SHARE,
-            bounds=(
-                evidence.single("ood_detection", "auroc_low", "epistemic"),
-                evidence.single("ood_detection", "auroc_high", "epistemic"),
-            ),
+            bounds=_bounds(evidence, "auroc"),
         ),
+        *(
+            _grid(
+                f"ood-{quantity.removeprefix('auroc_').replace('_', '-')}",
+                f"Out-of-distribution detection, {title}",
+                f"AUROC by epistemic uncertainty; higher is better. {caption}",
+                evidence.single("ood_detection", quantity, "epistemic"),
+                (),
+                SCORES,
+                decimals(4),
+                higher_is_better=True,
+                limits=_SHARE,
+                bounds=_bounds(evidence, quantity),
+            )
+            for quantity, (title, caption) in _DETECTIONS.items()
+        ),
+        _two_bandwidths(evidence),
+        _skill(evidence),
         _grid(
             "ood-precision",
             "Out-of-distribution detection, average precision",
@@ -256,14 +300,14 @@ def _grid(
     columns: Mapping[str, Name],
     number: Callable[[float], str],
     *,
-    higher_is_better: bool,
+    higher_is_better: bool | None,
     paper_table: str = "",
     bounds: tuple[Iterable[Record], Iterable[Record]] = ((), ()),
     limits: Limits = UNLIMITED,
 ) -> Table | None:
     """A table of data sets and representations against scores.
 
-    ``bounds`` are intervals of single values, such as bootstrap, for cells with one seed.
+    ``bounds`` are intervals of single values, such as bootstrap, in place of those over seeds.
     ``limits`` are those of the quantity, beyond which no interval needs to go.
     """
     means = ours if isinstance(ours, Mapping) else estimates(by_cell(ours), limits=limits)
@@ -303,11 +347,105 @@ def _with_bounds(
 ) -> dict[CellKey, Estimate]:
     bounded = {}
     for cell, e in found.items():
-        ends = (_single(low.get(cell)), _single(high.get(cell)))
-        if e.seeds == 1 and ends[0] is not None and ends[1] is not None and math.isnan(e.low):
-            e = Estimate(e.mean, ends[0], ends[1], 1)
+        ends = low.get(cell), high.get(cell)
+        if ends[0] and ends[1]:
+            bottom, top = (statistics.fmean(end.values()) for end in ends if end)
+            e = Estimate(e.mean, bottom, top, e.seeds)
         bounded[cell] = e
     return bounded
+
+
+def _bounds(evidence: Evidence, quantity: str) -> tuple[list[Record], list[Record]]:
+    low, high = (
+        evidence.single("ood_detection", f"{quantity}_{end}", "epistemic")
+        for end in ("low", "high")
+    )
+    return low, high
+
+
+def _with_errors(table: Table | None, evidence: Evidence) -> Table | None:
+    """A table of selective prediction with the mean squared error as its first column."""
+    if table is None:
+        return None
+    errors = {
+        (data_name(c.dataset).text, name_of(c.representation, REPRESENTATIONS).text): e
+        for c, e in estimates(by_cell(evidence.single("selective_prediction", "mse"))).items()
+    }
+    if not errors:
+        return table
+    rows = tuple(
+        (labels, (*mark_best([(errors.get((labels[0], labels[1])), None)], None), *entries))
+        for labels, entries in table.rows
+    )
+    return replace(table, columns=(Name("MSE", "MSE"), *table.columns), rows=rows)
+
+
+def _differences(evidence: Evidence) -> Table | None:
+    """Ratios of every score minus those of the CRPS on the same split."""
+    table = by_cell(evidence.single("selective_prediction", "prr", "total"))
+    gaps = {}
+    for cell, seeds in table.items():
+        base = table.get(replace(cell, score="crps"), {})
+        found = {seed: value - base[seed] for seed, value in seeds.items() if seed in base}
+        if cell.score != "crps" and found:
+            gaps[cell] = found
+    return _grid(
+        "selective-prediction-differences",
+        "Selective prediction: paired differences",
+        "Prediction-rejection ratio minus that of the CRPS on the same split, mean over splits; "
+        "below zero is better than the CRPS, and less than 0.01 is a tie.",
+        estimates(gaps),
+        (),
+        SCORES,
+        decimals(3),
+        higher_is_better=None,
+    )
+
+
+def _two_bandwidths(evidence: Evidence) -> Table | None:
+    """Detection by the Gaussian kernel of both bandwidths."""
+    columns = {"auroc": "of targets", "auroc_other_bandwidth": "of members"}
+    ours = {
+        replace(cell, score=title): value
+        for quantity, title in columns.items()
+        for cell, value in estimates(
+            by_cell(evidence.single("ood_detection", quantity, "epistemic"))
+        ).items()
+        if cell.score == "gaussian"
+    }
+    both = {(c.dataset, c.representation) for c in ours if c.score == "of members"}
+    return _grid(
+        "ood-two-bandwidths",
+        "Out-of-distribution detection, two bandwidths",
+        "AUROC by epistemic uncertainty under the Gaussian kernel, whose bandwidth is the median "
+        "distance between training targets or that between outcomes of two members.",
+        {c: e for c, e in ours.items() if (c.dataset, c.representation) in both},
+        (),
+        {title: Name(title, title) for title in columns.values()},
+        decimals(4),
+        higher_is_better=True,
+    )
+
+
+def _skill(evidence: Evidence) -> Table | None:
+    """Errors of networks on the reanalysis beside forecasts that need none."""
+    ours = {
+        replace(cell, score=title): value
+        for quantity, title in _FORECASTS.items()
+        for cell, value in estimates(by_cell(evidence.single("ood_detection", quantity))).items()
+    }
+    there = {c.dataset for c in ours if c.score == _FORECASTS["mse_climatology"]}
+    return _grid(
+        "reanalysis-skill",
+        "Reanalysis, skill on held-out years",
+        "Mean squared error of the forecast of next month's temperature, in K²: what networks have "
+        "to beat.",
+        {c: e for c, e in ours.items() if c.dataset in there},
+        (),
+        {title: Name(title, title) for title in _FORECASTS.values()},
+        decimals(2),
+        higher_is_better=False,
+    )
 
 
 def _bandwidths(evidence: Evidence) -> Table | None:

@@ -20,6 +20,7 @@ from kuq_study.experiment import Experiment
 from kuq_study.lock import locked
 from kuq_study.pools import DaskCluster, InProcess, LocalProcesses, Pool, PoolError
 from kuq_study.progress import Progress
+from kuq_study.states import clear_all
 from kuq_study.store import Store
 from kuq_study.worker import PREDICTIONS, PROGRESS, CellResult, Task, clear_notes
 
@@ -53,9 +54,10 @@ def run(
 
     ``jobs`` processes (by default one per core; 0 runs in this one), or the workers of the Dask
     ``scheduler``. Killed at any moment and called again, it repeats the cells that were in flight,
-    no more. A cell that raises is stored as failed, is tried again by the next call, and the rest
-    goes on. The numbers do not depend on the number of jobs or of interruptions. A cluster that
-    has had no worker for ``worker_timeout`` seconds ends the run with a ``PoolError``.
+    no more, and of their trainings at most the last tenth. A cell that raises is stored as failed,
+    is tried again by the next call, and the rest goes on. The numbers do not depend on the number
+    of jobs or of interruptions. A cluster that has had no worker for ``worker_timeout`` seconds
+    ends the run with a ``PoolError``.
     """
     presets = sorted({experiment.preset for experiment in experiments})
     if len(presets) != 1:
@@ -90,6 +92,8 @@ def run(
                 clear_notes(store.folder / PROGRESS)
                 raise
             pool.close(at_once=False)
+        if not failed:
+            clear_all(store.folder)
         unknown = len(failed.keys() & done)
         before = len(cells) - len(todo) - unknown
         return Summary(before, len(cells) - before - len(failed), failed)

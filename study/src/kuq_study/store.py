@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import lzma
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self, final
 
@@ -27,8 +29,9 @@ from kuq_study.experiment import Deviation, Experiment
 from kuq_study.records import Record
 from kuq_study.worker import CellResult
 
-#: The database in the folder of a run.
+#: The database in the folder of a run, and its name in one that is kept: a ninth of the size.
 DATABASE = "results.sqlite"
+PACKED = f"{DATABASE}.xz"
 _VERSION = "2"
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -97,18 +100,30 @@ class Store:
 
     Every change is one transaction: a process may be killed at any moment, and what was done
     before is there. Records come in the order of cells, experiment by experiment, not in the order
-    in which cells ended, so that equal runs have equal lists.
+    in which cells ended, so that equal runs have equal lists. A packed database is read from a copy
+    of its own, and unpacked by a run that goes on from it.
     """
 
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
         self.folder = path if path.suffix != ".sqlite" else path.parent
         self.path = self.folder / DATABASE
-        if not self.path.is_file():
+        self._copies = ExitStack()
+        with self._copies:
+            if not self.path.is_file():
+                self.path = self._unpacked()
+            self._connection = self._open()
+            self._copies = self._copies.pop_all()  # to be removed when the store is closed
+
+    def _unpacked(self) -> Path:
+        packed = self.folder / PACKED
+        if not packed.is_file():
             raise StoreError(
                 f"there are no results in {self.folder}: no {DATABASE}; make them by kuq-study run"
             )
-        self._connection = self._open()
+        copy = Path(self._copies.enter_context(TemporaryDirectory())) / DATABASE
+        _unpack(packed, copy)
+        return copy
 
     @classmethod
     def create(cls, folder: str | Path, preset: str) -> Self:
@@ -120,7 +135,11 @@ class Store:
             raise StoreError(f"the folder {folder} of the run cannot be made: {error}") from error
         path = folder / DATABASE
         if not path.is_file() or path.stat().st_size == 0:
-            _make(path, preset)
+            if (folder / PACKED).is_file():
+                with replacing(path) as temporary:
+                    _unpack(folder / PACKED, temporary)
+            else:
+                _make(path, preset)
         store = cls(folder)
         if store.preset != preset:
             before = store.preset
@@ -164,6 +183,7 @@ class Store:
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
+        self._copies.close()
 
     def __enter__(self) -> Self:
         return self
@@ -334,6 +354,18 @@ class Store:
     def checksums(self) -> dict[str, str]:
         """The checksums of kept predictions, by the digest of what they depend on."""
         return dict(self._rows("SELECT digest, checksum FROM predictions"))
+
+
+def pack(database: Path, packed: Path) -> None:
+    """Write a packed copy of a database that nobody writes to."""
+    packed.write_bytes(lzma.compress(database.read_bytes(), preset=9))
+
+
+def _unpack(packed: Path, database: Path) -> None:
+    try:
+        database.write_bytes(lzma.decompress(packed.read_bytes()))
+    except (lzma.LZMAError, EOFError) as error:
+        raise StoreError(f"{packed} is damaged ({error}); take it from its source again") from error
 
 
 def _make(path: Path, preset: str) -> None:

@@ -37,9 +37,7 @@ DATASETS = {
     "depth": DataName("Depth", IMAGES, "depth"),
     "depth-synthetic": DataName("Depth (synthetic stand-in)", IMAGES, "depth", True),
     "temperature": DataName("Temperature", IMAGES, "temperature"),
-    "temperature-synthetic": DataName(
-        "Temperature (synthetic stand-in)", IMAGES, "temperature", True
-    ),
+    "reanalysis": DataName("Temperature (NCEP-NCAR)", IMAGES, "temperature"),
     "concrete": DataName("Concrete", UNIVARIATE, "concrete"),
     "energy": DataName("Energy", UNIVARIATE, "energy"),
     "kin8nm": DataName("Kin8nm", UNIVARIATE, "kin8nm"),

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, final
 
 from kuq._compiled import by_work_alone
-from kuq._digest import file_digest
+from kuq._digest import file_digest, plain_digest
 from kuq._replacing import Kind, write_text
 from kuq.errors import ParameterError
 from kuq_study.arrays import load_arrays, save_arrays
 from kuq_study.cell import Cell
 from kuq_study.procedure import Context, Procedure, procedure_of
 from kuq_study.records import Record
+from kuq_study.states import STATES, States
 
 #: Folders of a run.
 PREDICTIONS = "predictions"
@@ -119,7 +120,12 @@ def _predictions(
         arrays = load_arrays(path, digest)
     trained = arrays is None
     if trained:
+        # Two cells that share their predictions may train at the same time: each has its own.
+        name = plain_digest({"cell": task.cell.key, "training": digest})[:32]
+        states = States(task.run / STATES / name)
+        context = dataclasses.replace(context, states=states)
         save_arrays(path, procedure.predict(task.cell, context), digest)
+        states.clear()
         # What is evaluated is what was kept, so that doing it again gives the same numbers.
         arrays = load_arrays(path, digest)
     if arrays is None:

@@ -27,10 +27,11 @@ class Status(enum.Enum):
 @final
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a test, and the numbers behind it."""
+    """The outcome of a test, the numbers behind it, and why it could not be decided."""
 
     status: Status
     numbers: str
+    reason: str = ""
 
 
 def decided(holds: bool, numbers: str) -> Verdict:
@@ -38,9 +39,15 @@ def decided(holds: bool, numbers: str) -> Verdict:
     return Verdict(Status.HOLDS if holds else Status.FAILS, numbers)
 
 
-def undecided(reason: str) -> Verdict:
+#: Why a claim cannot be decided.
+TOO_FEW = "too few results"
+DISAGREE = "data sets do not agree"
+STAND_INS = "synthetic stand-ins"
+
+
+def undecided(numbers: str, reason: str = TOO_FEW) -> Verdict:
     """There are no numbers, or they do not tell."""
-    return Verdict(Status.UNDECIDED, reason)
+    return Verdict(Status.UNDECIDED, numbers, reason)
 
 
 @final
@@ -61,6 +68,9 @@ class Case:
 
     evidence: Evidence
     calculus: Calculus = Calculus()
+    #: Whether differences below a tie count as none. Not for the paper's own numbers: these are
+    #: asked whether they say what the paper says.
+    ties: bool = True
     _rankings: dict[tuple[str, str | None], Ranking | None] = field(default_factory=dict)
 
     def ranking(self, experiment: str, representation: str | None = None) -> Ranking | None:
@@ -68,7 +78,7 @@ class Case:
         key = (experiment, representation)
         if key not in self._rankings:
             self._rankings[key] = protocol_ranking(
-                self.evidence, PROTOCOL[experiment], representation
+                self.evidence, PROTOCOL[experiment], representation, ties=self.ties
             )
         return self._rankings[key]
 
@@ -86,7 +96,8 @@ def if_real(case: Case, verdict: Verdict, experiment: str, method: str | None = 
     name = experiment.replace("_", " ")
     return undecided(
         f"{verdict.numbers}; here it {verdict.status.value}, but {made} of {len(cells)} results of "
-        f"{name} are on synthetic stand-ins"
+        f"{name} are on synthetic stand-ins",
+        STAND_INS,
     )
 
 

@@ -48,12 +48,14 @@ def judge(evidence: Evidence, calculus: Calculus | None = None) -> list[Judgemen
     ]
 
 
-_NOT_JUDGED = undecided("not judged: this run shows that everything works, and measures nothing")
+_NOT_JUDGED = undecided(
+    "not judged: this run shows that everything works, and measures nothing", "not measured"
+)
 
 
 @cache
 def _paper_verdicts() -> dict[str, Verdict]:
-    case = Case(Evidence(paper_records()))
+    case = Case(Evidence(paper_records()), ties=False)
     return {claim.key: claim.test(case) for claim in LEDGER if claim.kind == "experiment"}
 
 

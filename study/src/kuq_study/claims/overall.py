@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from kuq_study.claims.claim import Case, Claim, Verdict, decided, if_real, undecided
-from kuq_study.claims.rank_tests import BASELINES, STRICTLY_PROPER, Averages, least
+from kuq_study.claims.rank_tests import BASELINES, STRICTLY_PROPER, Averages
+from kuq_study.claims.resolution import BELOW_RESOLUTION, TOO_NOISY, difference
 from kuq_study.rank_tables import PROTOCOLS
 from kuq_study.vocabulary import RANDOM, SCORES, name_of
 
@@ -52,14 +53,36 @@ def _if_all_real(case: Case, verdict: Verdict) -> Verdict:
     return verdict
 
 
+def _lead(case: Case, name: str, ranks: Averages, score: str) -> str:
+    """Whether a score is "better" than the best baseline, "worse", or neither by enough."""
+    base = min((s for s in BASELINES if s in ranks), key=lambda s: _finite(ranks[s]))
+    if not case.ties:
+        gap = ranks[base] - ranks[score]
+        return "open" if abs(gap) < CLOSE else "better" if gap > 0 else "worse"
+    found = difference(case, name.replace(" ", "_"), (score, base))
+    told = {"lower": "better", "higher": "worse"}
+    return "open" if found is None else told.get(found.verdict, "open")
+
+
+def _how(case: Case) -> str:
+    return "more than a tie" if case.ties else f"{CLOSE} rank or more"
+
+
 def _some_kernel_beats_baselines(case: Case) -> Verdict:
     found = _averages(case)
     if isinstance(found, str):
         return undecided(found)
-    lead = min(least(r, BASELINES) - least(r, STRICTLY_PROPER) for r in found.values())
-    if abs(lead) < CLOSE:
-        return undecided(f"{_text(found)}; a lead of less than {CLOSE} rank is not counted")
-    return _if_all_real(case, decided(lead > 0, _text(found)))
+    leads = {
+        name: _lead(case, name, ranks, min(STRICTLY_PROPER, key=lambda s: ranks[s]))
+        for name, ranks in found.items()
+    }
+    told = ", ".join(f"{name} {lead}" for name, lead in leads.items())
+    text = f"the best kernel against the best baseline, by {_how(case)}: {told}; {_text(found)}"
+    if "worse" in leads.values():
+        return _if_all_real(case, decided(False, text))
+    if "open" in leads.values():
+        return undecided(text, TOO_NOISY if case.ties else BELOW_RESOLUTION)
+    return _if_all_real(case, decided(True, text))
 
 
 def _each_kernel_beats_baselines_mostly(case: Case) -> Verdict:
@@ -67,16 +90,16 @@ def _each_kernel_beats_baselines_mostly(case: Case) -> Verdict:
     if isinstance(found, str):
         return undecided(found)
     leads = {
-        s: [least(ranks, BASELINES) - ranks[s] for ranks in found.values()] for s in STRICTLY_PROPER
+        s: [_lead(case, name, ranks, s) for name, ranks in found.items()] for s in STRICTLY_PROPER
     }
-    clear = {s: sum(lead >= CLOSE for lead in row) for s, row in leads.items()}
-    possible = {s: sum(lead > -CLOSE for lead in row) for s, row in leads.items()}
+    clear = {s: row.count("better") for s, row in leads.items()}
+    possible = {s: len(row) - row.count("worse") for s, row in leads.items()}
     text = ", ".join(f"{SCORES[s].text} {n} of {len(found)}" for s, n in clear.items())
-    text = f"protocols won by {CLOSE} rank or more: {text}; {_text(found)}"
+    text = f"protocols won by {_how(case)}: {text}; {_text(found)}"
     if min(clear.values()) * 2 > len(found):
         return _if_all_real(case, decided(True, text))
     if min(possible.values()) * 2 > len(found):
-        return undecided(text)
+        return undecided(text, TOO_NOISY if case.ties else BELOW_RESOLUTION)
     return _if_all_real(case, decided(False, text))
 
 
@@ -87,7 +110,25 @@ def _none_dominates(case: Case) -> Verdict:
     names = {**SCORES, **RANDOM}
     best = {name: min(ranks, key=lambda s: _finite(ranks[s])) for name, ranks in found.items()}
     text = ", ".join(f"{name} {name_of(s, names).text}" for name, s in best.items())
-    return _if_all_real(case, decided(len(set(best.values())) > 1, f"best: {text}"))
+    text = f"best: {text}"
+    if len(set(best.values())) == 1:
+        return _if_all_real(case, decided(False, text))
+    unbeaten = [s for s in ("squared", *STRICTLY_PROPER) if not _is_beaten(case, found, s)]
+    if case.ties and unbeaten:
+        listed = ", ".join(SCORES[s].text for s in unbeaten)
+        text += f"; in no protocol is another one better by more than a tie than {listed}"
+        return undecided(text, TOO_NOISY)
+    return _if_all_real(case, decided(True, text))
+
+
+def _is_beaten(case: Case, found: dict[str, Averages], score: str) -> bool:
+    """Whether in some protocol another score is better by more than a tie."""
+    for name, ranks in found.items():
+        for other in ranks:
+            gap = difference(case, name.replace(" ", "_"), (other, score))
+            if other != score and gap is not None and gap.verdict == "lower":
+                return True
+    return False
 
 
 def _finite(value: float) -> float:

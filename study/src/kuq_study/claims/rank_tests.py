@@ -7,12 +7,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kuq_study.claims.claim import Case, Verdict, decided, if_real, undecided
+from kuq_study.claims.claim import DISAGREE, Case, Verdict, decided, if_real, undecided
+from kuq_study.claims.resolution import Pair, resolved
 from kuq_study.ranking import Ranking
 from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
 
 Averages: TypeAlias = Mapping[str, float]
 Statement: TypeAlias = Callable[[Averages], bool]
+#: From average ranks to the comparisons that a statement is about.
+Comparisons: TypeAlias = Callable[[Averages], list[Pair]]
 
 #: The share of redrawn collections of data sets that must agree for a decision.
 AGREEMENT = 0.8
@@ -28,11 +31,13 @@ def rank_verdict(
     needs: tuple[str, ...],
     representation: str | None = None,
     least_datasets: int = LEAST_DATASETS,
+    comparisons: Comparisons | None = None,
 ) -> Verdict:
     """Whether a statement about average ranks holds, if the data sets at hand can tell.
 
     It is decided if at least 80 % of bootstrap collections of data sets agree with the value on
-    the data sets as they are.
+    the data sets as they are, and if the differences of its ``comparisons`` are large enough to
+    be seen.
     """
     found = case.ranking(experiment, representation)
     where = "" if representation is None else f" for {REPRESENTATIONS[representation].text}"
@@ -53,8 +58,13 @@ def rank_verdict(
     share = agreement(found, statement, needs)
     numbers += f"; true in {100 * share:.0f} % of redrawn collections of data sets"
     if (share if holds else 1 - share) < AGREEMENT:
-        return undecided(numbers)
-    return if_real(case, decided(holds, numbers), experiment, representation)
+        verdict = undecided(numbers, DISAGREE)
+    else:
+        verdict = decided(holds, numbers)
+    if case.ties and comparisons is not None:
+        known = {s: found.average(s) for s in found.scores if np.isfinite(found.average(s))}
+        verdict = resolved(case, verdict, experiment, comparisons(known), representation)
+    return if_real(case, verdict, experiment, representation)
 
 
 def agreement(found: Ranking, statement: Statement, needs: tuple[str, ...]) -> float:
@@ -81,3 +91,41 @@ def is_worst(score: str) -> Statement:
     return lambda ranks: all(
         ranks[score] >= value - 1e-9 for value in ranks.values() if np.isfinite(value)
     )
+
+
+def against_all(score: str) -> Comparisons:
+    """The score is better than each other one."""
+    return lambda ranks: [(score, other) for other in ranks if other != score]
+
+
+def all_against(score: str) -> Comparisons:
+    """Each other score is better than this one."""
+    return lambda ranks: [(other, score) for other in ranks if other != score]
+
+
+def pairs(*chosen: Pair) -> Comparisons:
+    """These, whatever the ranks are."""
+    return lambda ranks: list(chosen)
+
+
+def best_against_best(better: tuple[str, ...], worse: tuple[str, ...]) -> Comparisons:
+    """The best of some scores against the best of others."""
+
+    def chosen(ranks: Averages) -> list[Pair]:
+        first, second = (
+            min((s for s in some if s in ranks), key=lambda s: ranks[s]) for some in (better, worse)
+        )
+        return [(first, second)]
+
+    return chosen
+
+
+def worst_against_best(better: tuple[str, ...]) -> Comparisons:
+    """The worst of some scores against the best of all others."""
+
+    def chosen(ranks: Averages) -> list[Pair]:
+        worst = max((s for s in better if s in ranks), key=lambda s: ranks[s])
+        best = min((s for s in ranks if s not in better), key=lambda s: ranks[s])
+        return [(worst, best)]
+
+    return chosen

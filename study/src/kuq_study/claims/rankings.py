@@ -6,15 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kuq_study.claims.claim import Case, Claim, Verdict, decided, if_real, undecided
+from kuq_study.claims.claim import Case, Claim, Status, Verdict, decided, if_real, undecided
 from kuq_study.claims.rank_tests import (
     BASELINES,
     STRICTLY_PROPER,
     Averages,
+    Comparisons,
+    against_all,
+    all_against,
+    best_against_best,
     is_best,
     is_worst,
     least,
+    pairs,
     rank_verdict,
+    worst_against_best,
 )
 from kuq_study.estimates import by_cell, estimates
 from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
@@ -23,29 +29,35 @@ SELECTIVE, OOD, ACTIVE = "selective_prediction", "ood_detection", "active_learni
 
 
 def _total(
-    experiment: str, statement: Callable[[Averages], bool], *needs: str
+    experiment: str,
+    statement: Callable[[Averages], bool],
+    comparisons: Comparisons | None,
+    *needs: str,
 ) -> Callable[[Case], Verdict]:
-    return lambda case: rank_verdict(case, experiment, statement, needs)
+    return lambda case: rank_verdict(case, experiment, statement, needs, comparisons=comparisons)
 
 
 def _for_each(
     experiment: str,
     representations: tuple[str, ...],
     statement: Callable[[Averages], bool],
+    comparisons: Comparisons | None,
     *needs: str,
 ) -> Callable[[Case], Verdict]:
     """The statement for every representation; there may be two data sets only (images)."""
 
     def test(case: Case) -> Verdict:
         parts = [
-            rank_verdict(case, experiment, statement, needs, r, least_datasets=2)
+            rank_verdict(
+                case, experiment, statement, needs, r, least_datasets=2, comparisons=comparisons
+            )
             for r in representations
         ]
         text = "; ".join(part.numbers for part in parts)
-        states = {part.status.name for part in parts}
-        if "FAILS" in states:
+        if any(part.status is Status.FAILS for part in parts):
             return decided(False, text)
-        return undecided(text) if "UNDECIDED" in states else decided(True, text)
+        reasons = {part.reason: None for part in parts if part.status is Status.UNDECIDED}
+        return undecided(text, "; ".join(reasons)) if reasons else decided(True, text)
 
     return test
 
@@ -82,17 +94,31 @@ def _near_ceiling(case: Case) -> Verdict:
 
 
 def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
+    """By whole trajectories where a run has them, else by steps, as the paper may have done."""
+
     def test(case: Case) -> Verdict:
-        records = case.evidence.single(OOD, "auroc", "epistemic")
-        found = {
-            c.score: e.mean
-            for c, e in estimates(by_cell(records)).items()
-            if (c.dataset, c.representation) == (dataset, "sampler")
-        }
+        quantity = "auroc_grouped"
+        if not case.evidence.single(OOD, quantity, "epistemic"):
+            quantity = "auroc"
+        found, low, high = (
+            {
+                c.score: e.mean
+                for c, e in estimates(
+                    by_cell(case.evidence.single(OOD, f"{quantity}{end}", "epistemic"))
+                ).items()
+                if (c.dataset, c.representation) == (dataset, "sampler")
+            }
+            for end in ("", "_low", "_high")
+        )
         if not found:
             return undecided("not in this run")
-        text = ", ".join(f"{name_of(s, SCORES).text} {value:.4f}" for s, value in found.items())
-        return decided(min(found.values()) >= least_auroc, f"AUROC: {text}")
+        text = ", ".join(
+            f"{name_of(s, SCORES).text} {value:.4f}"
+            + (f" [{low[s]:.3f}, {high[s]:.3f}]" if s in low and s in high else "")
+            for s, value in found.items()
+        )
+        by = " by trajectory" if quantity != "auroc" else ""
+        return decided(min(found.values()) >= least_auroc, f"AUROC{by}: {text}")
 
     return test
 
@@ -137,20 +163,24 @@ CLAIMS = (
         "prr-gaussian",
         "In selective prediction the Gaussian kernel has the best task-weighted average rank.",
         _PRR,
-        _total(SELECTIVE, is_best("gaussian"), "gaussian", "squared", "crps"),
+        _total(
+            SELECTIVE, is_best("gaussian"), against_all("gaussian"), "gaussian", "squared", "crps"
+        ),
     ),
     _claim(
         "prr-comparable",
         "In selective prediction energy score and CRPS rank slightly worse than the Gaussian "
         "kernel, but comparably (within half a rank).",
         _PRR,
-        _total(SELECTIVE, _comparable, "gaussian", "energy", "crps"),
+        _total(SELECTIVE, _comparable, None, "gaussian", "energy", "crps"),
     ),
     _claim(
         "prr-log",
         "In selective prediction the log score has the worst task-weighted average rank.",
         _PRR,
-        _total(SELECTIVE, is_worst("log"), "log", "squared", "crps", "gaussian"),
+        _total(
+            SELECTIVE, is_worst("log"), all_against("log"), "log", "squared", "crps", "gaussian"
+        ),
     ),
     _claim(
         "prr-expressive",
@@ -161,6 +191,7 @@ CLAIMS = (
             SELECTIVE,
             ("mixture", "low-rank", "sampler"),
             _proper_beat_baselines,
+            best_against_best(STRICTLY_PROPER, BASELINES),
             "squared",
             "crps",
             "gaussian",
@@ -171,7 +202,9 @@ CLAIMS = (
         "In selective prediction with unimodal representations (NG, DER) the squared error stays "
         "within half a rank of the best.",
         _PRR,
-        _for_each(SELECTIVE, ("normal", "evidential"), _se_competitive, "squared", "gaussian"),
+        _for_each(
+            SELECTIVE, ("normal", "evidential"), _se_competitive, None, "squared", "gaussian"
+        ),
     ),
     _claim(
         "prr-random",
@@ -183,7 +216,7 @@ CLAIMS = (
         "ood-crps",
         "In OOD detection the CRPS has the best average rank.",
         _AUROC,
-        _total(OOD, is_best("crps"), "crps", "squared", "energy", "gaussian"),
+        _total(OOD, is_best("crps"), against_all("crps"), "crps", "squared", "energy", "gaussian"),
     ),
     _claim(
         "ood-energy",
@@ -192,6 +225,7 @@ CLAIMS = (
         _total(
             OOD,
             lambda r: r["energy"] <= min(r["gaussian"], r["squared"]),
+            pairs(("energy", "gaussian"), ("energy", "squared")),
             "crps",
             "energy",
             "gaussian",
@@ -202,19 +236,37 @@ CLAIMS = (
         "ood-se",
         "In OOD detection the squared error has the worst average rank.",
         _AUROC,
-        _total(OOD, is_worst("squared"), "squared", "crps", "energy", "gaussian"),
+        _total(
+            OOD,
+            is_worst("squared"),
+            all_against("squared"),
+            "squared",
+            "crps",
+            "energy",
+            "gaussian",
+        ),
     ),
     _claim(
         "ood-log-normal",
         "In OOD detection the log score is best for univariate normal predictions, NG and DER.",
         _AUROC,
-        _for_each(OOD, ("normal", "evidential"), is_best("log"), "log", "crps", "squared"),
+        _for_each(
+            OOD,
+            ("normal", "evidential"),
+            is_best("log"),
+            against_all("log"),
+            "log",
+            "crps",
+            "squared",
+        ),
     ),
     _claim(
         "ood-log-lora",
         "In OOD detection the log score fails for the multivariate normal: worst for LoRa.",
         _AUROC,
-        _for_each(OOD, ("low-rank",), is_worst("log"), "log", "crps", "squared"),
+        _for_each(
+            OOD, ("low-rank",), is_worst("log"), all_against("log"), "log", "crps", "squared"
+        ),
     ),
     _claim(
         "ood-ceiling",
@@ -239,7 +291,15 @@ CLAIMS = (
         "al-gaussian",
         "In active learning the Gaussian kernel has the best average rank.",
         _LEARNING,
-        _total(ACTIVE, is_best("gaussian"), "gaussian", "squared", "crps", "random"),
+        _total(
+            ACTIVE,
+            is_best("gaussian"),
+            against_all("gaussian"),
+            "gaussian",
+            "squared",
+            "crps",
+            "random",
+        ),
     ),
     _claim(
         "al-significant",
@@ -251,24 +311,47 @@ CLAIMS = (
         "al-proper",
         "In active learning the three strictly proper kernel scores have the three best ranks.",
         _LEARNING,
-        _total(ACTIVE, _three_best, "gaussian", "energy", "crps", "squared", "random"),
+        _total(
+            ACTIVE,
+            _three_best,
+            worst_against_best(STRICTLY_PROPER),
+            "gaussian",
+            "energy",
+            "crps",
+            "squared",
+            "random",
+        ),
     ),
     _claim(
         "al-log",
         "In active learning the log score is worse than random acquisition.",
         _LEARNING,
-        _total(ACTIVE, lambda r: r["log"] > r["random"], "log", "random"),
+        _total(ACTIVE, lambda r: r["log"] > r["random"], pairs(("random", "log")), "log", "random"),
     ),
     _claim(
         "al-se",
         "In active learning the squared error is worse than random acquisition.",
         _LEARNING,
-        _total(ACTIVE, lambda r: r["squared"] > r["random"], "squared", "random"),
+        _total(
+            ACTIVE,
+            lambda r: r["squared"] > r["random"],
+            pairs(("random", "squared")),
+            "squared",
+            "random",
+        ),
     ),
     _claim(
         "al-sampler",
         "In active learning with samples (SB) random acquisition is the worst choice.",
         "Section 6, table of ranks in active learning",
-        _for_each(ACTIVE, ("sampler",), is_worst("random"), "squared", "crps", "random"),
+        _for_each(
+            ACTIVE,
+            ("sampler",),
+            is_worst("random"),
+            all_against("random"),
+            "squared",
+            "crps",
+            "random",
+        ),
     ),
 )

@@ -168,7 +168,8 @@ def _claim(judgement: Judgement) -> str:
     if paper is not None:
         told = paper.status.value.removesuffix(" here")
         badges += _badge(paper.status, f"the paper's numbers: {told}", small=True)
-    details = f'<p class="numbers">{escape(ours.numbers)}</p>'
+    why = f"{ours.reason[0].upper()}{ours.reason[1:]}: " if ours.reason else ""
+    details = f'<p class="numbers">{escape(why + ours.numbers)}</p>'
     if paper is not None and paper.numbers != ours.numbers:
         details += f'<p class="numbers">Paper: {escape(paper.numbers)}</p>'
     return (

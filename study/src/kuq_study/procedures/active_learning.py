@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Literal, final
 
 import numpy as np
 
 from kuq import protocols
 from kuq._ranges import InnerShare, Natural
+from kuq.errors import ParameterError
 from kuq.kernels.base import Score
 from kuq.uncertainty import decompose
 from kuq_study.bandwidths import TARGETS, Bandwidth, bandwidth_of
@@ -31,9 +33,12 @@ _PROBE = 256
 class Options:
     """Keys of ``[grid.NAME.evaluation]``: shares of the pool, and how often it is labelled.
 
-    ``candidates`` scores a random part of the pool only (0: all of it); ``test_rows`` limits the
-    test rows (0: all of them). ``setting`` ends the names of the quantities, for a grid beside
-    the paper's: ``"trained"`` gives ``mse_trained``.
+    ``scaling`` names the rows by which models scale inputs and targets: those of the round
+    ("labelled"), which are not like the pool when they were chosen for their uncertainty, or the
+    same in all rounds, "initial" or "pool" (``kuq.protocols.active_learning``). ``candidates``
+    scores a random part of the pool only (0: all of it); ``test_rows`` limits the test rows (0:
+    all of them). ``setting`` ends the names of the quantities, for a grid beside the paper's:
+    ``"trained"`` gives ``mse_trained``.
     """
 
     initial: InnerShare = 0.05
@@ -41,6 +46,7 @@ class Options:
     rounds: Natural = 20
     component: Component = "epistemic"
     bandwidth: Bandwidth = TARGETS
+    scaling: Literal["labelled", "initial", "pool"] = "labelled"
     candidates: Natural = 0
     test_rows: Natural = 0
     setting: str = ""
@@ -59,6 +65,7 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
         "initial": options.initial,
         "batch": options.batch,
         "seed": cell.seed,
+        "scaling": None if options.scaling == "labelled" else options.scaling,
     }
     fit = _first_one_kept(cell)
     # All acquisitions begin with the same labels, hence with the same learner.
@@ -70,6 +77,8 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     scores: dict[str, Score | None] = {**scores_for(cell, probe, bandwidth), RANDOM: None}
     arrays: dict[str, Any] = {"bandwidth": np.array(bandwidth)}
     for position, (name, score) in enumerate(scores.items()):
+        kept = context.state_file(f"{position}")
+        state = None if kept is None else _kept_state(kept)
         steps = protocols.active_learning(
             fit,
             pool_x,
@@ -79,16 +88,27 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
             score=None if score is None else _acquisition(score, options),
             rounds=options.rounds,
             candidates=options.candidates or None,
+            state=state,
             **shares,
         )
-        sizes, errors = [], []
         for step in steps:
             done = (position + step.round / (options.rounds + 1)) / len(scores)
             context.report(f"round {step.round} of {name}", done)
-            sizes.append(step.labelled)
-            errors.append(step.error)
-        arrays[f"labels.{name}"], arrays[f"mse.{name}"] = np.array(sizes), np.array(errors)
+            state = step.state
+            if kept is not None:
+                state.save(kept)
+        assert state is not None
+        arrays[f"labels.{name}"] = np.array(state.sizes)
+        arrays[f"mse.{name}"] = np.array(state.errors)
     return arrays
+
+
+def _kept_state(path: Path) -> protocols.ActiveLearningState | None:
+    """The rounds that an interrupted run has done, unless the file is damaged."""
+    try:
+        return protocols.ActiveLearningState.load(path) if path.exists() else None
+    except ParameterError:
+        return None
 
 
 def _acquisition(score: Score, options: Options) -> Callable[[Any, Any], Any]:
@@ -105,10 +125,12 @@ def _first_one_kept(cell: Cell) -> Callable[[Any, Any], Any]:
     """Trains a learner on labelled rows; the first rows that come train only once."""
     kept: list[tuple[Any, Any]] = []
 
-    def fit(x: Any, y: Any) -> Any:
+    def fit(x: Any, y: Any, scaling: Any = None) -> Any:
         if kept and np.array_equal(kept[0][0], x):
             return kept[0][1]
-        model = make_model(cell, cell.seed).fit(x, y)
+        # A model of the user's own need not know the word.
+        more = {} if scaling is None else {"scaling": scaling}
+        model = make_model(cell, cell.seed).fit(x, y, **more)
         if not kept:
             kept.append((x, model))
         return model

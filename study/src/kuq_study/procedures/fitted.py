@@ -13,10 +13,11 @@ from kuq.kernels.base import Score
 from kuq_study.bandwidths import Bandwidth, bandwidth_of
 from kuq_study.cell import Cell
 from kuq_study.kept import from_arrays, to_arrays
-from kuq_study.learners import load_data, make_model, target_distance
+from kuq_study.learners import fit_model, load_data, target_distance
 from kuq_study.named_scores import scores_for
 from kuq_study.procedure import Context
 from kuq_study.procedures.example_maps import example_maps
+from kuq_study.procedures.row_facts import other_twins, reference_errors, what_rows_are
 
 #: Which uncertainty a procedure takes.
 Component: TypeAlias = Literal["aleatoric", "epistemic", "total"]
@@ -29,7 +30,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
     """
     own = {cell.dataset, cell.representation}
     return {
-        "predictions of": "test and shifted rows",
+        "predictions of": "test and shifted rows, with what the rows are",
         "kuq": kuq.__version__,
         "dataset": cell.dataset,
         "representation": cell.representation,
@@ -47,14 +48,17 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     data = load_data(cell, context)
     context.report("trains", 0.0)
     validation = (data.validation.x, data.validation.y)
-    model = make_model(cell, cell.seed).fit(data.train.x, data.train.y, validation=validation)
+    model = fit_model(cell, context, data.train.x, data.train.y, validation)
     arrays = {"target_distance": np.array(target_distance(data.train.y))}
     splits = {"test": data.test} | ({} if data.shifted is None else {"shifted": data.shifted})
-    for position, (name, split) in enumerate(splits.items()):
-        context.report(f"predicts {name} rows", position / len(splits))
+    more = other_twins(cell, context)
+    for position, (name, split) in enumerate({**splits, **more}.items()):
+        context.report(f"predicts {name} rows", position / len({**splits, **more}))
         arrays[f"{name}.y"] = np.asarray(split.y)
         arrays[f"{name}.mean"] = np.asarray(model.predict(split.x))
         arrays |= to_arrays(model.predict_distribution(split.x), name)
+        arrays |= what_rows_are(split, name)
+    arrays |= reference_errors(cell, data)
     return arrays | example_maps(cell, context, splits, model)
 
 

@@ -15,7 +15,7 @@ from kuq.distributions.normal import Normal
 from kuq.errors import ParameterError
 from kuq_study.bandwidths import SCALE, Bandwidth, bandwidth_of
 from kuq_study.cell import Cell
-from kuq_study.learners import load_data, make_model, target_distance
+from kuq_study.learners import fit_model, load_data, target_distance
 from kuq_study.named_scores import scores_for
 from kuq_study.procedure import Context, Procedure
 from kuq_study.records import Record
@@ -79,8 +79,8 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     for row, delta in enumerate(options.deltas, start=base):
         targets[row] += delta * noise
     context.report("trains", 0.0)
-    model = make_model(cell, cell.seed, n_members=len(targets))
-    model.fit(x, y, validation, member_targets=targets)
+    more = {"n_members": len(targets)}
+    model = fit_model(cell, context, x, y, validation, options=more, member_targets=targets)
     law = model.predict_distribution(data.test.x).members
     return {
         "loc": law.loc,

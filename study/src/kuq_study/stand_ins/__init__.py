@@ -2,7 +2,6 @@
 
 from kuq.datasets import Entry, register
 from kuq_study.stand_ins.synthetic_depth import load_synthetic_depth
-from kuq_study.stand_ins.synthetic_temperature import load_synthetic_temperature
 
 ENTRIES = (
     Entry(
@@ -13,16 +12,6 @@ ENTRIES = (
         "127 MiB",
         "MIT (kuq)",
         "rendered on first use",
-        synthetic=True,
-    ),
-    Entry(
-        "temperature-synthetic",
-        load_synthetic_temperature,
-        "surface temperature in 6 hours: made-up weather over two made-up regions",
-        "image",
-        "174 MiB",
-        "MIT (kuq)",
-        "simulated on first use",
         synthetic=True,
     ),
 )
