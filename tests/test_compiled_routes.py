@@ -187,18 +187,21 @@ def test_tiles_in_threads_give_the_same_numbers(rng, monkeypatch):
     monkeypatch.setattr(tiles, "NUMPY_CACHE_ELEMENTS", 2000)
     with kuq.compiled(False):
         alone = kuq.decompose(prediction, kuq.CRPS(None))
+        met = threading.Barrier(2)  # of two threads that have a tile each
         seen = set()
         inner = driver._in_own_units
 
         def noted(*arguments):
-            seen.add(threading.get_ident())
+            if threading.get_ident() not in seen and len(seen) < 2:
+                seen.add(threading.get_ident())
+                met.wait(timeout=60)
             return inner(*arguments)
 
         monkeypatch.setattr(driver, "_in_own_units", noted)
-        monkeypatch.setattr(driver, "workers", lambda: 3)
+        monkeypatch.setattr(driver, "workers", lambda: 2)
         monkeypatch.setattr(driver, "SMALLEST_FOR_THREADS", 1)
         spread = kuq.decompose(prediction, kuq.CRPS(None))
-    assert threading.get_ident() not in seen
+    assert len(seen) == 2
     np.testing.assert_array_equal(spread.total, alone.total)
 
 
@@ -209,6 +212,32 @@ def test_threads_keep_order_settings_and_errors():
     assert _threads.in_threads(lambda x: x * x, range(20), 2) == [x * x for x in range(20)]
     with pytest.raises(ZeroDivisionError):
         _threads.in_threads(lambda x: 1 // x, [1, 0, 2], 2)
+
+
+def test_an_error_in_another_thread_is_raised_here_and_ends_the_work():
+    here, met, done = threading.get_ident(), threading.Barrier(2), []
+
+    def task(item):
+        if item < 2:
+            met.wait(timeout=60)
+        if threading.get_ident() != here:
+            raise ValueError(f"item {item}")
+        if item >= 2:  # begun before the other thread's error, or never
+            done.append(item)
+
+    with pytest.raises(ValueError, match=r"item [01]"):
+        _threads.in_threads(task, range(10**6), 2)
+    assert len(done) < 10**6 - 2
+
+
+@pytest.mark.parametrize("late", [None, RuntimeError("can't start new thread")])
+def test_work_does_not_wait_for_threads_that_do_not_come(monkeypatch, late):
+    def start(*_):
+        if late is not None:
+            raise late
+
+    monkeypatch.setattr(_threads._thread, "start_new_thread", start)
+    assert _threads.in_threads(lambda x: x * x, range(20), 4) == [x * x for x in range(20)]
 
 
 def test_the_environment_limits_threads(monkeypatch):

@@ -6,14 +6,14 @@ Theirs wait for each other within every product, and on a busy machine they wait
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,19 +46,67 @@ def free_workers() -> int:
 def in_threads(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> list[Result]:
-    """Results in the order of the items; an error in one of them is raised here."""
+    """Results in the order of the items; an error in one of them is raised here.
+
+    The calling thread works as well, and waits for nothing but an item that another one has begun:
+    on a busy machine the others may come too late, and are not missed then.
+    """
     todo = list(items)
     if threads == 1 or len(todo) < 2 or _inside.get():
         return [function(item) for item in todo]
-
-    def alone(item: Item) -> Result:
-        _inside.set(True)
-        return function(item)
-
-    with ThreadPoolExecutor(min(threads, len(todo))) as pool:
+    shared = _Shared(function, todo)
+    for _ in range(min(threads, len(todo)) - 1):
         # A copy of the context for each: numpy.errstate of the caller holds in the threads, too.
-        waiting = [pool.submit(contextvars.copy_context().run, alone, item) for item in todo]
-        return [future.result() for future in waiting]
+        run = contextvars.copy_context().run
+        with suppress(RuntimeError):  # no more threads are to be had: fewer do the work
+            # A Thread's start would wait until it runs.
+            _thread.start_new_thread(run, (shared.work,))
+    contextvars.copy_context().run(shared.work)
+    return shared.results()
+
+
+class _Shared(Generic[Item, Result]):
+    """Items that several threads take, one after the other."""
+
+    def __init__(self, function: Callable[[Item], Result], items: Sequence[Item]) -> None:
+        self._function = function
+        self._items = items
+        self._state = threading.Condition()
+        self._begun = 0
+        self._under_way = 0
+        self._results: dict[int, Result] = {}
+        self._errors: dict[int, BaseException] = {}
+
+    def work(self) -> None:
+        """Take items while there are any."""
+        _inside.set(True)
+        while (place := self._next()) is not None:
+            try:
+                result = self._function(self._items[place])
+            except BaseException as error:
+                with self._state:
+                    self._errors[place] = error
+                    self._begun = len(self._items)
+            else:
+                self._results[place] = result
+            with self._state:
+                self._under_way -= 1
+                self._state.notify()
+
+    def _next(self) -> int | None:
+        with self._state:
+            if self._begun == len(self._items):
+                return None
+            self._begun += 1
+            self._under_way += 1
+            return self._begun - 1
+
+    def results(self) -> list[Result]:
+        with self._state:
+            self._state.wait_for(lambda: self._under_way == 0)
+        if self._errors:
+            raise self._errors.pop(min(self._errors))
+        return [self._results[place] for place in range(len(self._items))]
 
 
 @contextmanager
