@@ -15,6 +15,7 @@ import shutil
 import sys
 import zlib
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -36,6 +37,17 @@ class Hide(MetaPathFinder):
 
 if HIDDEN:
     sys.meta_path.insert(0, Hide())
+try:
+    HAS_TORCH = find_spec("torch") is not None
+except ModuleNotFoundError:  # hidden
+    HAS_TORCH = False
+# Their examples cannot run, and of a part that cannot be imported pytest would leave an empty one.
+NEED_TORCH = ("nn/*", "adapters/botorch_posteriors.py", "adapters/torch_distributions.py")
+collect_ignore_glob = (
+    []
+    if HAS_TORCH
+    else [*(f"src/kuq/{name}" for name in NEED_TORCH), "study/src/kuq_study/convolutions.py"]
+)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,7 +1,5 @@
 """Functions that JAX transforms may use arrays from outside, of JAX and of NumPy."""
 
-import functools
-
 import numpy as np
 import pytest
 from libraries import CASES, OUTCOME, PAIRS, SCORES, from_arrays, opened, options_for, to_numpy
@@ -107,30 +105,31 @@ def test_values_with_constants(jax, kind):
         np.testing.assert_allclose(to_numpy(actual[name]), value, rtol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize(("case", "kind"), [("Normal", "jax"), ("Samples", "numpy")])
-def test_gradients_and_vectorised_functions_take_constants(jax, case, kind):
+@pytest.mark.parametrize(
+    ("case", "kind", "score"),
+    [("Normal", "jax", kuq.CRPS()), ("Samples", "numpy", kuq.Gaussian(1.3))],
+)
+def test_gradients_and_vectorised_functions_take_constants(jax, case, kind, score):
     """Without jit, values from outside can be read and those of the argument cannot."""
     parameters = CASES[case].parameters
     first = next(iter(parameters))
     outside = {name: constant(jax, kind, value) for name, value in parameters.items()}
 
-    def loss(value, score):
+    def loss(value):
         law = CASES[case].make(**{**outside, first: value})
         return kuq.decompose(kuq.Ensemble(law), score).total.sum()
 
-    def outcome_loss(y, score):
+    def outcome_loss(y):
         return kuq.score(kuq.Ensemble(CASES[case].make(**outside)), y, score).sum()
 
-    for score in (kuq.CRPS(), kuq.Gaussian(1.3)):
-        for function, at in ((loss, parameters[first]), (outcome_loss, OUTCOME)):
-            with_score = functools.partial(function, score=score)
-            gradient = to_numpy(jax.grad(with_score)(jax.numpy.asarray(at)))
-            step = 1e-6 * np.random.default_rng(0).normal(size=at.shape)
-            ahead, behind = (float(with_score(constant(jax, kind, at + s))) for s in (step, -step))
-            # Central differences: rounding 1e-16/1e-6 over values of order one.
-            np.testing.assert_allclose((gradient * step).sum(), (ahead - behind) / 2, atol=1e-13)
-            several = jax.vmap(with_score)(jax.numpy.stack([at, at + 1e-6]))
-            np.testing.assert_allclose(several[0], with_score(constant(jax, kind, at)), rtol=1e-8)
+    for function, at in ((loss, parameters[first]), (outcome_loss, OUTCOME)):
+        gradient = to_numpy(jax.grad(function)(jax.numpy.asarray(at)))
+        step = 1e-6 * np.random.default_rng(0).normal(size=at.shape)
+        ahead, behind = (float(function(constant(jax, kind, at + s))) for s in (step, -step))
+        # Central differences: rounding 1e-16/1e-6 over values of order one.
+        np.testing.assert_allclose((gradient * step).sum(), (ahead - behind) / 2, atol=1e-13)
+        several = jax.vmap(function)(jax.numpy.stack([at, at + 1e-6]))
+        np.testing.assert_allclose(several[0], function(constant(jax, kind, at)), rtol=1e-8)
 
 
 def test_constants_are_checked_where_they_can_be_read(jax):

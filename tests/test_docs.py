@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +19,9 @@ from docs import pages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PAGES = pages.pages()
+HAS_TORCH = find_spec("torch") is not None
+#: What code on a page says where it trains or reads networks.
+NEEDS_TORCH = re.compile(r"kuq\.nn\b|kuq import nn|^import torch|^kuq demo", flags=re.MULTILINE)
 
 
 def name_of(page):
@@ -29,6 +33,8 @@ def name_of(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    if not HAS_TORCH and NEEDS_TORCH.search(page.read_text(encoding="utf-8")):
+        pytest.skip("needs PyTorch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUQ_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -91,6 +97,7 @@ def test_long_commands_are_read_and_not_run(tmp_path, monkeypatch):
 # --- site ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not HAS_TORCH, reason="the reference is made of all that can be imported")
 def test_site(tmp_path):
     """One test, since each step needs the site, which takes its time to build."""
     build(tmp_path / "site")

@@ -149,9 +149,10 @@ def decompose(
     the accuracy of quadratures. ``draws`` and ``seed`` opt in to Monte Carlo where nothing better
     exists. ``directions`` opts in to so many random directions for very many draws of vectors, in
     N log N in place of all pairs and with a ``standard_error`` in the result.
-    ``max_memory`` bounds in bytes what is held beside your arrays and the results. It never cuts
-    one input: its copy under a ``Marginal`` kernel, its map over the event before that is reduced
-    and the canonical form of its laws have to fit; so has what a transform of yours returns.
+    ``max_memory`` bounds in bytes, from 8 MiB on, what is held beside your arrays and the results.
+    It never cuts one input: its copy under a ``Marginal`` kernel, its map over the event before
+    that is reduced and the canonical form of its laws have to fit; so has what a transform of
+    yours returns.
 
     ``levels`` names the levels of an Ensemble of Ensembles, outermost first, and gives a
     ``Partition``: noise, what each level adds, and the total. Levels lie inside of those before
