@@ -9,11 +9,13 @@ are fewer, always the same.
 KUQ_ONE_IN=10 runs about every tenth test of each file and at least one, always the same ones.
 """
 
+import contextlib
 import os
 import random
 import shutil
 import sys
 import zlib
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +85,13 @@ def own_folders(tmp_path_factory):
         patch.delenv("KUQ_DATA", raising=False)
         patch.setenv("KUQ_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_code():
+    """There from the start: when it were loaded, and so the last bit, would depend on the order."""
+    with contextlib.suppress(ModuleNotFoundError):
+        import_module("kuq._numba.compiling")
 
 
 @pytest.fixture(scope="session")
