@@ -86,7 +86,8 @@ def tree_members(
         leaves.append(Leaves.of_tree(tree.tree_.node_count, leaf[:, position], weights))
         _check_leaf_values(tree, leaves[-1], targets, position)
     offsets = np.cumsum([0, *(tree.tree_.node_count for tree in trees[:-1])])
-    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets, cautious)
+    # Trees are new ones after each fit, the forest that holds them is not.
+    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets, cautious, trees[0])
 
 
 def posterior_members(fitted: Any, n_members: int = MEMBERS) -> PosteriorMembers:
@@ -133,7 +134,7 @@ def residual_members(
         raise kuq.ParameterError(
             "noise from out-of-bag residuals needs a fitted BaggingRegressor, "
             f"RandomForestRegressor or ExtraTreesRegressor, got {type(fitted).__name__}"
-            f"{_other_ways(fitted) or '; wrap the regressor: BaggingRegressor(regressor)'}"
+            f"{_other_ways(fitted) or '; bag the regressor: UncertaintyRegressor(model).fit(X, y)'}"
         )
     check_is_fitted(fitted)
     predict = partial(_after, partial(_means_of_each, fitted), ready)
