@@ -151,7 +151,7 @@ def residual_members(
 
 def _other_ways(fitted: Any) -> str:
     """What takes a model that has no members in a bag."""
-    if hasattr(fitted, "staged_predict") or hasattr(fitted, "get_booster"):
+    if any(hasattr(fitted, name) for name in ("staged_predict", "get_booster", "booster_")):
         return "; for gradient boosting: kuq.adapters.virtual_ensemble(model, X, held_out=(X, y))"
     if has_posterior(fitted):
         return "; for a posterior: kuq.sklearn.posterior_ensemble(model, X)"
@@ -205,7 +205,8 @@ def _of_each(fitted: Any, X: Any, call: Callable[[Any, Any], Any]) -> list[Any]:
 
 
 def _means_of_each(fitted: Any, X: Any) -> Floats:
-    return np.stack(_of_each(fitted, X, lambda part, x: part.predict(x)))
+    # Some libraries predict in single precision, in which spreads of members lose digits.
+    return np.stack(_of_each(fitted, X, lambda part, x: np.asarray(part.predict(x), np.float64)))
 
 
 def _normals_of_each(fitted: Any, X: Any) -> list[tuple[Floats, Floats]]:
