@@ -127,3 +127,14 @@ def test_noise_that_is_equal_everywhere_is_said_to_be(tmp_path):
     other = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 9)), rng.uniform(1, 2, (3, 9))))
     text = kuq.report(other, path=tmp_path / "other.html").read_text(encoding="utf-8")
     assert "by construction" not in text
+
+
+def test_leaves_are_not_said_to_be_corrected_for_their_number(tmp_path):
+    """Targets in the leaves of a forest are its law itself: no score of theirs is "fair"."""
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(3, 20, 6))
+    y = rng.normal(size=20)
+    for whole in (True, False):
+        members = kuq.Ensemble(kuq.Samples(values, whole=whole))
+        page = kuq.report(members, y=y, path=tmp_path / f"{whole}.html")
+        assert ("mean score is fair" in page.read_text(encoding="utf-8")) is not whole

@@ -577,13 +577,15 @@ class _LongTable(_TableLayout):
         if outcome is not None:
             outcome = self._one_per_input(str(target), outcome, axes[1], len(rows), table)
             rows = rows.assign(**{str(target): outcome})
-        notes = (f"inputs are told apart by {listed(self.keys)}",) if self.keys else ()
+        notes = [f"inputs are told apart by {listed(self.keys)}"] if self.keys else []
         keys = rows[[name for name in rows.columns if name != target]]
         rows, dropped = self._with_labels(table, rows, axes[1])
         if dropped:
-            notes += (f"left out, as they differ between members of an input: {listed(dropped)}",)
+            notes.append(f"left out, as they differ between members of an input: {listed(dropped)}")
         members = kinds_of(table, self.member)
-        return _stored(self.law, arrays, rows, keys, nan_policy, weights, members, notes, outcome)
+        return _stored(
+            self.law, arrays, rows, keys, nan_policy, weights, members, tuple(notes), outcome
+        )
 
     def _twice(
         self, table: pd.DataFrame, axes: tuple[np.ndarray, ...], rows: pd.DataFrame

@@ -81,7 +81,7 @@ def simultaneous_halves(draws: NDArray[np.float64], confidence: float) -> Vector
     known = draws[~np.isnan(draws).any(axis=1)]
     if len(known) < 2:
         return np.full(draws.shape[1], np.nan)
-    error = np.std(known, axis=0, ddof=1)
+    error: Vector = np.std(known, axis=0, ddof=1)
     moving = error > 0
     if not moving.any():
         return error

@@ -18,7 +18,7 @@ from kuq.kernels.marginal import CRPS
 from kuq.kernels.names import score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.protocols.comparison import RetentionComparison, compare_retention
-from kuq.reports.cases import cases
+from kuq.reports.cases import cases, has_draws
 from kuq.reports.components import components, shown_parts
 from kuq.reports.inputs import equal_everywhere
 from kuq.reports.pit import pit_values
@@ -209,10 +209,11 @@ def _ranking(
         return None
 
 
-def how_counted(one: Decomposed) -> list[str]:
+def how_counted(one: Decomposed, judged: Judgement) -> list[str]:
     """What a reader who compares mean scores has to know of this one, as sentences."""
     u, found = one.uncertainty, []
-    if u.method == "samples" and u.unbiased in (True, "samples"):
+    draws = u.method == "samples" and has_draws(judged.prediction)
+    if draws and u.unbiased in (True, "samples"):
         found.append("The mean score is fair: corrected for the number of draws.")
     elif not u.is_split:
         found.append("The mean score takes the members as they are, whatever their number.")
@@ -242,7 +243,7 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
         f"{100 * judged.coverage(0.9):.0f} % of the outcomes"
     )
-    for sentence in how_counted(one):
+    for sentence in how_counted(one, judged):
         yield f"  {sentence[0].lower()}{sentence[1:-1]}"
     if judged.ranking is not None:
         best = judged.ranking.best

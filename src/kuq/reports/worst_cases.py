@@ -49,7 +49,8 @@ def worst_cases(one: Decomposed, judged: Judgement, several: bool) -> Iterator[s
     columns |= {part: [plain(parts[part][at]) for at in order] for part in shown}
     if high:
         columns["high there"] = [_names(high, int(at)) for at in order]
-    roomy = {_INTERVAL, "total"} if len(shown) > 1 else {_INTERVAL}
+    # A telephone has room for what was high, and not for how much; rows are in the order of scores.
+    roomy = {_INTERVAL, "score", *shown}
     yield "<div class='table'><table><thead><tr>"
     yield "".join(_cell("th", text, text in roomy) for text in columns)
     yield "</tr></thead><tbody>"
@@ -65,8 +66,8 @@ def _cell(kind: str, text: str, roomy: bool) -> str:
 
 def _per_case(values: np.ndarray) -> np.ndarray:
     """One number per case, where there is one for each coordinate their mean."""
-    values = np.asarray(values, dtype=float)
-    return values.reshape(len(values), -1).mean(axis=1)
+    mean: np.ndarray = np.reshape(values, (len(values), -1)).mean(axis=1)
+    return mean
 
 
 def _high(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
