@@ -132,7 +132,7 @@ def test_a_long_table_with_a_column_of_members_points_to_the_option(tmp_path, ca
     path.write_text(LONG)
     assert main(["decompose", str(path), "--target", "y"]) == 2
     said = capsys.readouterr().err
-    assert "told apart by 'id', 'region', 'seed'; if fewer columns do, name them: --by" in said
+    assert "told apart by 'id', 'region', 'seed'; if other columns do, name them: --by" in said
     assert main(["decompose", str(path), "--target", "y", "--by", "id"]) == 0
     said = capsys.readouterr().out
     assert "2 predictions by id" in said
@@ -169,3 +169,21 @@ def test_columns_with_commas_in_their_name(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text(LONG.replace("id,region", '"id, old",region'))
     assert decompose_file(path, kuq.CRPS(), layout=Layout(by="id, old")).labels == ("a", "b")
+
+
+def test_an_index_that_pandas_wrote_is_no_input(tmp_path):
+    """``to_csv`` numbers the rows in a column without a name: each row was an input of its own."""
+    table = pd.DataFrame({"id": list("aabb"), "member": [0, 1] * 2, "mean": [1.0, 2, 0, 0.5]})
+    table["std"] = 1.0
+    wanted = None
+    for name, rows in (("named", table), ("alone", table.drop(columns="id"))):
+        rows.to_csv(tmp_path / f"{name}.csv")
+        found = decompose_file(tmp_path / f"{name}.csv", kuq.CRPS())
+        wanted = found.uncertainty.total if wanted is None else wanted
+        np.testing.assert_array_equal(found.uncertainty.total, wanted)
+        assert not any("left out" in note for note in found.only.notes)
+    by_member = pd.concat([table[table.member == m].reset_index(drop=True) for m in (0, 1)])
+    by_member.drop(columns="id").iloc[[0, 1, 3, 2]].to_csv(tmp_path / "inputs.csv")
+    found = decompose_file(tmp_path / "inputs.csv", kuq.CRPS())
+    np.testing.assert_array_equal(found.uncertainty.total, wanted)
+    assert found.dims == ("row",)

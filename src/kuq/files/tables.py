@@ -231,7 +231,7 @@ def _stored(
         name, labels = "row", tuple(str(i) for i in range(len(rows)))
     else:
         labels = tuple(", ".join(map(entry, row)) for row in keys.itertuples(index=False))
-        name = ", ".join(map(str, keys.columns)) or "row"  # an index has no name in CSV
+        name = ", ".join(str(key) or "row" for key in keys.columns)  # an index has no name in CSV
     return StoredPrediction(
         law,
         arrays,
@@ -553,6 +553,16 @@ class _LongTable(_TableLayout):
         return list(self.roles.items())
 
     def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
+        return self._without_row_numbers(table)._read(table, nan_policy, target)
+
+    def _without_row_numbers(self, table: pd.DataFrame) -> _LongTable:
+        """A column without a name that differs in all rows is an index, and names no input."""
+        if "" not in self.keys or not table[""].is_unique or table[self.member].nunique() < 2:
+            return self
+        keys = [name for name in self.keys if name]
+        return replace(self, keys=keys, labels=[*self.labels, ""])
+
+    def _read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         axes, shape, rows = self._places(table)
         whole = len(table) == math.prod(shape)
         place = np.ravel_multi_index(axes, shape) if whole else np.zeros(0, dtype=np.intp)
@@ -563,7 +573,7 @@ class _LongTable(_TableLayout):
                 + (f" × {shape[2]} draws" if self.sample else "")
                 + f", got {len(table)} rows: {'; '.join(wrong)}; inputs are told apart by "
                 + (listed(self.keys) or "their order")
-                + ("; if fewer columns do, name them: --by COLUMN,..." * (len(self.keys) > 1))
+                + "; if other columns do, name them: --by COLUMN,..." * bool(self.keys)
             )
         arrays: dict[str, np.ndarray] = {}
         for role, name in self.roles.items():
@@ -580,7 +590,7 @@ class _LongTable(_TableLayout):
         notes = [f"inputs are told apart by {listed(self.keys)}"] if self.keys else []
         keys = rows[[name for name in rows.columns if name != target]]
         rows, dropped = self._with_labels(table, rows, axes[1])
-        if dropped:
+        if dropped := [name for name in dropped if name]:
             notes.append(f"left out, as they differ between members of an input: {listed(dropped)}")
         members = kinds_of(table, self.member)
         return _stored(
