@@ -71,11 +71,12 @@ def report(
 
     The page is that of ``kuq decompose --report``. Where outcomes ``y`` are known, of the shape of
     what is predicted (NaN where not), it also says how good predictions and uncertainty were:
-    score, coverage, and which score ranks the errors best. ``names`` are those of the members,
-    ``labels`` those of the inputs, by default the index of a pandas Series ``y``. The default score
-    is CRPS; further options are those of :func:`decompose`; with ``levels`` the page is about what
-    each level adds. A dict of predictions (and of outcomes) gives a section for each. A page that
-    kuq has written is replaced, anything else of that name is refused.
+    score, coverage, which score ranks the errors best, and which errors are the largest. ``names``
+    are those of the members, ``labels`` those of the inputs, by default the index of a pandas
+    Series ``y``. The default score is CRPS; further options are those of :func:`decompose`; with
+    ``levels`` the page is about what each level adds. A dict of predictions (and of outcomes) gives
+    a section for each. A page that kuq has written is replaced, anything else of that name is
+    refused.
 
     >>> import kuq, numpy as np, pathlib, tempfile
     >>> rng = np.random.default_rng(0)

@@ -1,6 +1,8 @@
 """Models as people have them: in pipelines and searches, with small leaves, Gaussian processes."""
 
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,12 +16,14 @@ from sklearn.ensemble import (
 )
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.linear_model import ARDRegression, BayesianRidge, LinearRegression
+from sklearn.linear_model import ARDRegression, BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import kuq
+from kuq.files.words import in_words
 from kuq.sklearn import (
     UncertaintyRegressor,
     bagging_ensemble,
@@ -148,13 +152,12 @@ def test_leaves_of_one_row_are_explained_with_the_remedy():
     plain = RandomForestRegressor(10, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match='one training row.* min_samples_leaf=5 .*"normal"'):
         trees = forest_ensemble(plain, X, y, X[:5])
-    model = UncertaintyRegressor.from_fitted(plain, X, y)
-    with pytest.warns(UserWarning, match="one training row"):
-        u = model.predict_uncertainty(X[:5])
-    assert not u.is_split
     assert not kuq.decompose(trees, kuq.CRPS()).is_split
-    with pytest.warns(UserWarning, match="one training row"):
-        model.predict_distribution(X[:5])
+    for ask in ("predict_uncertainty", "predict_distribution"):
+        model = UncertaintyRegressor.from_fitted(plain.fit(X, y), X, y)
+        with pytest.warns(UserWarning, match="one training row"):
+            getattr(model, ask)(X[:5])
+    assert not model.predict_uncertainty(X[:5]).is_split
     quiet = forest_ensemble(plain, X, y, X[:5], noise="leaves")
     assert not kuq.decompose(quiet, kuq.CRPS()).is_split
 
@@ -286,3 +289,105 @@ def test_processes_that_are_refused():
         posterior_ensemble(LinearRegression().fit(X, y), X)
     with pytest.raises(kuq.ParameterError, match="n_members"):
         posterior_ensemble(GaussianProcessRegressor().fit(X, y), X, n_members=7)
+
+
+# --- tables with text ----------------------------------------------------------------------------
+
+
+def flats(rows=90):
+    """A table with a column of text, one of whole numbers and one of categories."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({
+        "size": rng.normal(size=rows),
+        "town": rng.choice(["Bonn", "Celle", "Ulm"], rows),
+        "rooms": rng.integers(1, 6, rows),
+    }, index=[f"flat-{k}" for k in range(rows)])  # fmt: skip
+    price = table["size"] + (table["town"] == "Bonn") + 0.1 * rng.normal(size=rows)
+    return table, price
+
+
+def with_text(last):
+    towns = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+    return make_pipeline(towns, last)
+
+
+def test_a_pipeline_that_encodes_text_is_bagged():
+    """It failed with "could not convert string to float": the table became numbers too early."""
+    X, y = flats()
+    model = UncertaintyRegressor(with_text(Ridge()), n_members=4, random_state=0).fit(X, y)
+    found = model.predict_distribution(X[:7]).member_means()
+    bags = model.estimator_.estimators_samples_
+    for mean, rows in zip(found, bags, strict=True):
+        by_hand = with_text(Ridge()).fit(X.iloc[rows], y.iloc[rows])
+        np.testing.assert_allclose(mean, by_hand.predict(X[:7]), rtol=1e-9)
+    np.testing.assert_allclose(model.predict(X[:7]), found.mean(axis=0), rtol=1e-9)
+    u = model.predict_uncertainty(X[:7])
+    assert (u.epistemic > 0).all()
+    low, high = model.predict_interval(X[:7])
+    assert (low < high).all()
+    weighted = UncertaintyRegressor(with_text(Ridge()), n_members=4, random_state=0)
+    weighted.fit(X, y, sample_weight=np.r_[np.zeros(20), np.ones(70)])
+    again = pickle.loads(pickle.dumps(model)).predict_distribution(X[:7]).member_means()
+    np.testing.assert_array_equal(again, found)
+
+
+def test_searches_categories_and_standard_deviations_of_tables():
+    X, y = flats()
+    search = GridSearchCV(with_text(Ridge()), {"ridge__alpha": [0.1, 1.0]}, cv=2)
+    assert UncertaintyRegressor(search, n_members=2, random_state=0).fit(X, y).score(X, y) > 0.9
+    kinds = X.astype({"town": "category"})
+    hist = HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype")
+    seen = UncertaintyRegressor(hist, n_members=2, random_state=0).fit(kinds, y)
+    assert seen.estimator_.estimators_[0].estimator_.is_categorical_.tolist() == [
+        False,
+        True,
+        False,
+    ]
+    ridge = UncertaintyRegressor(with_text(BayesianRidge()), n_members=3, random_state=0)
+    assert isinstance(ridge.fit(X, y).predict_distribution(X[:5]).members, kuq.Normal)
+
+
+def test_a_table_of_numbers_gives_bagged_trees_their_leaves():
+    X, y = flats()
+    numbers = X[["size", "rooms"]]
+    tree = DecisionTreeRegressor(min_samples_leaf=5)
+    table, array = (
+        UncertaintyRegressor(tree, n_members=3, random_state=0)
+        .fit(inputs, y)
+        .predict_uncertainty(inputs)
+        for inputs in (numbers, numbers.to_numpy())
+    )
+    np.testing.assert_allclose(table.aleatoric, array.aleatoric, rtol=1e-12)
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def test_leaves_of_one_row_are_warned_of_once():
+    """Row by row, or in every call, the same warning came again."""
+    X, y = data(60)
+    model = RandomForestRegressor(5, random_state=0).fit(X, y)
+    ours = UncertaintyRegressor.from_fitted(model, X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for row in X[:3]:
+            ours.predict_uncertainty(row[None])
+        ours.predict_distribution(X[:2])
+        forest_ensemble(model, X, y, X[:2])
+        assert len(caught) == 1
+        other = RandomForestRegressor(5, random_state=0).fit(X, y)
+        forest_ensemble(other, X, y, X[:2])
+        forest_ensemble(model.fit(X, y), X, y, X[:2])
+        assert len(caught) == 3
+
+
+def test_leaves_of_one_row_are_single_values_in_words():
+    """The page began with "each up to 1 values with weights"."""
+    X, y = data(40)
+    model = RandomForestRegressor(5, bootstrap=False, max_features=1, random_state=0).fit(X, y)
+    one = forest_ensemble(model, X, y, X[:6], noise="leaves")
+    assert in_words(one, {"row": 6}) == "5 members, each a single value; 6 predictions by row"
+    some = forest_ensemble(forest().fit(X, y), X, y, X[:6])
+    assert re.match(r"8 members, each a law of up to \d+ values; 6", in_words(some, {"row": 6}))
+    draws = kuq.Ensemble(kuq.Samples(np.zeros((3, 6, 1))))
+    assert in_words(draws, {"row": 6}).startswith("3 members, each with one draw;")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -148,6 +149,12 @@ def _xgboost(model: Any) -> tuple[int, _Staged]:
     import xgboost
 
     booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
+    kind = json.loads(booster.save_config())["learner"]["gradient_booster"]["name"]
+    if kind == "gblinear":
+        raise ParameterError(
+            'booster="gblinear" is one linear model, and has no trees to stop after; bag it: '
+            "kuq.sklearn.UncertaintyRegressor(model)"
+        )
     attributes = booster.attributes()
     best = attributes.get("best_iteration")
     trees = booster.num_boosted_rounds() if best is None else int(best) + 1
@@ -163,6 +170,11 @@ def _xgboost(model: Any) -> tuple[int, _Staged]:
 def _lightgbm(model: Any) -> tuple[int, _Staged]:
     """A regressor of LightGBM, or a Booster, up to its best iteration."""
     booster = model if type(model).__name__ == "Booster" else model.booster_
+    if booster.dump_model(num_iteration=1)["average_output"]:
+        raise ParameterError(
+            'boosting_type="rf" averages its trees, and does not go on after some of them; bag it: '
+            "kuq.sklearn.UncertaintyRegressor(model)"
+        )
     trees = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
 
     def staged(X: Any, counts: list[int]) -> list[Any]:

@@ -43,7 +43,7 @@ layout:
   .parquet        sample_0_0, sample_0_1, ... (member, draw), or member_0, member_1, ... (points),
                   and weight_0, weight_1, ... of members; or loc, nu, alpha, beta; or a row per
                   input and member with the columns member, [sample], mean and std or value,
-                  [weight], and others that tell the inputs apart
+                  [weight], and others that tell the inputs apart (or only those of --by)
   .nc .zarr       variables with a dimension member (realization, number, ensemble, model) and, for
                   draws, sample; may be larger than memory; several variables give several results.
                   Runs of one model along number are single values: their spread, or with
@@ -101,6 +101,12 @@ def add(commands: Commands) -> None:
         text = f"the array or column with the {what}"
         layout.add_argument(*names, dest=role, metavar="NAME", help=text)
     layout.add_argument("--member", metavar="DIM", help="the dimension, column or axis of members")
+    layout.add_argument(
+        "--by",
+        metavar="COLUMN,...",
+        help="the columns of a table that tell its inputs apart (default: all that are not used "
+        "otherwise); others are kept in the output. '' if every row is an input",
+    )
     layout.add_argument(
         "--levels",
         metavar="DIM,...",
@@ -181,6 +187,7 @@ def run(options: argparse.Namespace) -> int:
         options.target,
         options.area_weights,
         TextForm(options.delimiter, options.decimal, options.encoding),
+        options.by,
     )
     layout.check_format(options.file.suffix.lower())
     if options.levels is not None:

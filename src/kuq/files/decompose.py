@@ -50,6 +50,9 @@ class Layout:
     area_weights: bool = False
     #: How a .csv or .tsv file is written, where the file does not tell.
     text: TextForm = field(default_factory=TextForm)
+    #: The columns of a table that tell its inputs apart, separated by commas; "" if every row is an
+    #: input, None for all that are not used otherwise.
+    by: str | None = None
 
     def check_format(self, suffix: str) -> None:
         """Refuse what only other formats have."""
@@ -57,6 +60,8 @@ class Layout:
             raise ParameterError("--area-weights need the latitudes of a grid, .nc or .zarr")
         if suffix not in TEXT and self.text.options():
             raise ParameterError(f"{self.text.options()[0]} is for text, .csv and .tsv")
+        if suffix not in TABLES and self.by is not None:
+            raise ParameterError("--by names columns of tables: .csv, .tsv and .parquet")
 
 
 def decompose_file(
@@ -138,6 +143,7 @@ def read_stored(path: Path, layout: Layout) -> StoredPrediction:
             sample=layout.sample,
             nan_policy=layout.nan_policy or "raise",
             target=layout.target,
+            by=layout.by,
             form=layout.text,
         )
     event = _axis(layout.event[0], "--event") if layout.event else None

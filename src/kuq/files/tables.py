@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -37,6 +37,20 @@ from kuq.files.roles import (
     is_spread,
     listed,
     role_of,
+)
+from kuq.files.row_keys import (
+    MOST_SHOWN,
+    and_more,
+    check_once,
+    codes_of,
+    combined,
+    entry,
+    kinds_of,
+    named_columns,
+    place_of,
+    repeated,
+    telling,
+    unused,
 )
 from kuq.files.stored import StoredPrediction
 
@@ -62,6 +76,7 @@ def read_table(
     sample: str | None = None,
     nan_policy: str = "raise",
     target: str | None = None,
+    by: str | None = None,
     form: TextForm | None = None,
 ) -> StoredPrediction:
     """The prediction in a ``.csv``, ``.tsv`` or ``.parquet`` file."""
@@ -71,13 +86,13 @@ def read_table(
         raise ParameterError('tables need pandas: pip install "kuq[files]"') from None
     if path.suffix.lower() in TEXT:
         dialect = find_dialect(path, form)
-        layout = _layout(read_header(path, dialect), names, member, sample, target)
+        layout = _layout(read_header(path, dialect), names, member, sample, target, by)
         table = read_csv(path, dialect, layout.number_columns | ({target} if target else set()))
     else:
         from kuq.files.parquet import read_parquet
 
         table = read_parquet(path)
-        layout = _layout(list(table.columns), names, member, sample, target)
+        layout = _layout(list(table.columns), names, member, sample, target, by)
     if len(table) == 0:
         raise ParameterError(f"{path} has no rows")
     _check_cells(table, layout, nan_policy)
@@ -123,6 +138,7 @@ def _layout(
     member: str | None,
     sample: str | None,
     target: str | None,
+    by: str | None,
 ) -> _TableLayout:
     if target is not None and target not in columns:
         raise ParameterError(f"--target {target}: the columns are {listed(columns)}")
@@ -134,11 +150,11 @@ def _layout(
                 f"--{mapped[0]} names columns of a table with a row per input, and --member or "
                 "--draws are for one with a row per input and member"
             )
-        return _mapped_layout(columns, names)
+        return _mapped_layout(columns, names, by)
     member = _column([c for c in columns if c != sample], member, MEMBERS, "--member")
     if member is not None:
         sample = _column(columns, sample, DRAWS, "--draws")
-        return _long_layout(columns, names, member, sample)
+        return _long_layout(columns, names, member, sample, by)
     if sample is not None:
         raise ParameterError("--draws is for tables with a row per draw, which need --member")
     wide = _wide_columns(columns)
@@ -151,7 +167,7 @@ def _layout(
                 f"--{option} 'Model {{}} {option}' or --{option} 'a,b,c'"
             )
         _check_other_columns(columns, wide)
-        return _wide_layout(wide)
+        return _wide_layout(columns, wide, by)
     if not {"nu", "alpha", "beta"} <= {name.lower() for name in columns}:
         raise ParameterError(
             "a table needs numbered columns such as mean_0, std_0, mean_1, std_1, or a column "
@@ -162,7 +178,12 @@ def _layout(
     law, roles = find_law(columns, names)
     if law != "evidential":
         raise ParameterError(f"a table without members holds loc, nu, alpha, beta; found {law}")
-    return _Evidential(roles)
+    return _Evidential(roles, _by(columns, set(roles.values()), by))
+
+
+def _by(columns: list[str], used: set[str], by: str | None) -> tuple[str, ...] | None:
+    """The columns that tell inputs apart, where somebody named them among those not used."""
+    return None if by is None else named_columns(by, [c for c in columns if c not in used])
 
 
 def _column(columns: list[str], given: str | None, usual: Sequence[str], option: str) -> str | None:
@@ -205,12 +226,12 @@ def _stored(
     notes: tuple[str, ...] = (),
     outcome: np.ndarray | None = None,
 ) -> StoredPrediction:
-    keys = _telling(keys)
+    keys = telling(keys)
     if len(keys.columns) == 0:
         name, labels = "row", tuple(str(i) for i in range(len(rows)))
     else:
-        labels = tuple(", ".join(map(_entry, row)) for row in keys.itertuples(index=False))
-        name = ", ".join(map(str, keys.columns)) or "row"  # an index has no name in CSV
+        labels = tuple(", ".join(map(entry, row)) for row in keys.itertuples(index=False))
+        name = ", ".join(str(key) or "row" for key in keys.columns)  # an index has no name in CSV
     return StoredPrediction(
         law,
         arrays,
@@ -226,14 +247,14 @@ def _stored(
     ).checked()
 
 
-def _telling(keys: pd.DataFrame) -> pd.DataFrame:
-    """The columns that name an input: all of few; of many the first that tells all apart."""
-    if len(keys.columns) <= _MOST_KEYS:
-        return keys
-    for name in keys.columns:
-        if keys[name].dtype.kind != "f" and keys[name].is_unique:
-            return keys[[name]]
-    return keys[[]]
+def _keys_of_rows(
+    table: pd.DataFrame, used: set[str], target: str | None, by: tuple[str, ...] | None
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """What names the inputs of a table with a row for each, and what its reader may not expect."""
+    others = table[[name for name in table.columns if name not in used and name != target]]
+    keys = others if by is None else others[list(by)]
+    check_once(table, keys, by is not None)
+    return keys, unused(others[[n for n in others.columns if n not in (by or ())]], target)
 
 
 def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
@@ -246,10 +267,6 @@ def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
         where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
         raise ParameterError(f"the target {target!r} must be finite, and is infinite in {where}")
     return values
-
-
-def _entry(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _member_weights(weights: np.ndarray) -> np.ndarray:
@@ -266,6 +283,7 @@ class _Evidential(_TableLayout):
     """One row per input with the parameters of an evidential prediction."""
 
     roles: dict[str, str]
+    by: tuple[str, ...] | None
 
     @property
     def number_columns(self) -> set[str]:
@@ -277,36 +295,16 @@ class _Evidential(_TableLayout):
 
     def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         arrays = {role: _numbers(table, [name])[:, 0] for role, name in self.roles.items()}
-        keys = table[[n for n in table.columns if n not in self.number_columns and n != target]]
+        keys, notes = _keys_of_rows(table, self.number_columns, target, self.by)
         return _stored(
             "evidential",
             arrays,
             table,
             keys,
             nan_policy,
-            notes=_unused(keys, target),
+            notes=notes,
             outcome=_outcome(table, target),
         )
-
-
-#: So many of the rows that are wrong are named.
-_MOST_SHOWN = 3
-#: Up to so many columns name an input together.
-_MOST_KEYS = 3
-#: Usual names of what happened.
-_TARGETS = ("y", "y_true", "target", "truth", "obs", "observed", "observation", "outcome", "actual")
-
-
-def _unused(keys: pd.DataFrame, target: str | None) -> tuple[str, ...]:
-    """Columns that are no part of the prediction, said so that none is missed by mistake."""
-    names = [str(name) for name in keys.columns if name != ""]
-    if not names:
-        return ()
-    text = f"not used, but kept in the output: {listed(names)}"
-    outcomes = [name for name in names if name.lower() in _TARGETS]
-    if target is None and outcomes:
-        text += f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"
-    return (text,)
 
 
 #: Roles that no law uses beside each other in numbered columns.
@@ -352,7 +350,7 @@ def _check_other_columns(columns: list[str], wide: _Wide) -> None:
     """A column named like a spread beside predictions without one is not left out."""
     if not {"scale", "variance"}.isdisjoint(wide):
         return
-    used = {column for places in wide.values() for column in places.values()}
+    used = _columns_in(wide)
     first = next(column for places in wide.values() for column in places.values())
     for name in columns:
         if name not in used and is_spread(name):
@@ -363,7 +361,7 @@ def _check_other_columns(columns: list[str], wide: _Wide) -> None:
             )
 
 
-def _mapped_layout(columns: list[str], names: Names) -> _WideTable:
+def _mapped_layout(columns: list[str], names: Names, by: str | None) -> _WideTable:
     """Members by patterns of names that the caller gives; what fills the gaps is a member."""
     found: dict[str, dict[tuple[str, ...], str]] = {}
     members: dict[tuple[str, ...], None] = {}
@@ -406,6 +404,7 @@ def _mapped_layout(columns: list[str], names: Names) -> _WideTable:
         {role: patterns[role] for role in columns_of},
         columns_of,
         tuple(shown[g] for g in order),
+        _by(columns, _columns_in(columns_of), by),
     )
 
 
@@ -415,7 +414,11 @@ def _ordered(gaps: list[str]) -> list[str]:
     return sorted(gaps, key=int) if numbers else gaps
 
 
-def _wide_layout(wide: _Wide) -> _WideTable:
+def _columns_in(wide: _Wide) -> set[str]:
+    return {column for places in wide.values() for column in places.values()}
+
+
+def _wide_layout(every: list[str], wide: _Wide, by: str | None) -> _WideTable:
     first = {role: next(iter(places.values())) for role, places in wide.items()}
     for one, other in _EITHER:
         if one in wide and other in wide:
@@ -435,7 +438,8 @@ def _wide_layout(wide: _Wide) -> _WideTable:
         check_student_scale(name, column)
     _check_places(law, columns)
     members = sorted({member for member, _ in next(iter(columns.values()))})
-    return _WideTable(law, roles, columns, tuple(map(str, members)))
+    own = _by(every, _columns_in(columns), by)
+    return _WideTable(law, roles, columns, tuple(map(str, members)), own)
 
 
 def _check_places(law: str, columns: _Wide) -> None:
@@ -470,10 +474,11 @@ class _WideTable(_TableLayout):
     roles: dict[str, str]
     columns: _Wide
     members: tuple[str, ...]
+    by: tuple[str, ...] | None
 
     @property
     def number_columns(self) -> set[str]:
-        return {column for places in self.columns.values() for column in places.values()}
+        return _columns_in(self.columns)
 
     @property
     def roles_of_columns(self) -> list[tuple[str, str]]:
@@ -492,8 +497,7 @@ class _WideTable(_TableLayout):
         weights = arrays.pop("weights", None)
         if weights is not None:
             weights = _member_weights(weights)
-        used = self.number_columns
-        keys = table[[name for name in table.columns if name not in used and name != target]]
+        keys, notes = _keys_of_rows(table, self.number_columns, target, self.by)
         return _stored(
             self.law,
             arrays,
@@ -502,12 +506,14 @@ class _WideTable(_TableLayout):
             nan_policy,
             weights,
             self.members,
-            _unused(keys, target),
+            notes,
             _outcome(table, target),
         )
 
 
-def _long_layout(columns: list[str], names: Names, member: str, sample: str | None) -> _LongTable:
+def _long_layout(
+    columns: list[str], names: Names, member: str, sample: str | None, by: str | None
+) -> _LongTable:
     others = [name for name in columns if name not in (member, sample)]
     law, roles = find_law(others, names)
     if law == "evidential":
@@ -519,7 +525,10 @@ def _long_layout(columns: list[str], names: Names, member: str, sample: str | No
     if sample is not None and law != "samples":
         raise ParameterError(f"a column of draws {sample!r} needs values, found {listed(others)}")
     keys = [name for name in others if name not in roles.values()]
-    return _LongTable(law, roles, keys, member, sample)
+    own = _by(others, set(roles.values()), by)
+    if own is None:
+        return _LongTable(law, roles, keys, [], member, sample)
+    return _LongTable(law, roles, list(own), [k for k in keys if k not in own], member, sample)
 
 
 @final
@@ -530,6 +539,8 @@ class _LongTable(_TableLayout):
     law: str
     roles: dict[str, str]
     keys: list[str]
+    #: Columns that say more about an input, and do not tell it from others.
+    labels: list[str]
     member: str
     sample: str | None
 
@@ -542,6 +553,16 @@ class _LongTable(_TableLayout):
         return list(self.roles.items())
 
     def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
+        return self._without_row_numbers(table)._read(table, nan_policy, target)
+
+    def _without_row_numbers(self, table: pd.DataFrame) -> _LongTable:
+        """A column without a name that differs in all rows is an index, and names no input."""
+        if "" not in self.keys or not table[""].is_unique or table[self.member].nunique() < 2:
+            return self
+        keys = [name for name in self.keys if name]
+        return replace(self, keys=keys, labels=[*self.labels, ""])
+
+    def _read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         axes, shape, rows = self._places(table)
         whole = len(table) == math.prod(shape)
         place = np.ravel_multi_index(axes, shape) if whole else np.zeros(0, dtype=np.intp)
@@ -552,6 +573,7 @@ class _LongTable(_TableLayout):
                 + (f" × {shape[2]} draws" if self.sample else "")
                 + f", got {len(table)} rows: {'; '.join(wrong)}; inputs are told apart by "
                 + (listed(self.keys) or "their order")
+                + "; if other columns do, name them: --by COLUMN,..." * bool(self.keys)
             )
         arrays: dict[str, np.ndarray] = {}
         for role, name in self.roles.items():
@@ -565,25 +587,30 @@ class _LongTable(_TableLayout):
         if outcome is not None:
             outcome = self._one_per_input(str(target), outcome, axes[1], len(rows), table)
             rows = rows.assign(**{str(target): outcome})
-        notes = (f"inputs are told apart by {listed(self.keys)}",) if self.keys else ()
+        notes = [f"inputs are told apart by {listed(self.keys)}"] if self.keys else []
         keys = rows[[name for name in rows.columns if name != target]]
-        members = _kinds(table, self.member)
-        return _stored(self.law, arrays, rows, keys, nan_policy, weights, members, notes, outcome)
+        rows, dropped = self._with_labels(table, rows, axes[1])
+        if dropped := [name for name in dropped if name]:
+            notes.append(f"left out, as they differ between members of an input: {listed(dropped)}")
+        members = kinds_of(table, self.member)
+        return _stored(
+            self.law, arrays, rows, keys, nan_policy, weights, members, tuple(notes), outcome
+        )
 
     def _twice(
         self, table: pd.DataFrame, axes: tuple[np.ndarray, ...], rows: pd.DataFrame
     ) -> list[str]:
         """Rows that are there more than once, the first of them by their places and names."""
-        every = _combined([(codes, int(codes.max()) + 1) for codes in axes])
-        again = np.flatnonzero(_repeated(every))
+        every = combined([(codes, int(codes.max()) + 1) for codes in axes])
+        again = np.flatnonzero(repeated(every))
         if again.size == 0:
             return []
         shown = []
-        for row in again[:_MOST_SHOWN]:
+        for row in again[:MOST_SHOWN]:
             first = int((every == every[row]).argmax())
             name = self._name(table, rows, [int(codes[row]) for codes in axes])
-            shown.append(f"{_place(table, int(row))} repeats {_place(table, first)} ({name})")
-        return [f"{', '.join(shown)}{_and_more(again.size)}"]
+            shown.append(f"{place_of(table, int(row))} repeats {place_of(table, first)} ({name})")
+        return [f"{', '.join(shown)}{and_more(again.size)}"]
 
     def _missing(
         self,
@@ -604,22 +631,36 @@ class _LongTable(_TableLayout):
         shown: list[str] = []
         for place in np.flatnonzero(there < each):
             for code in np.setdiff1d(np.arange(each), inner[inputs == place]):
-                if len(shown) < _MOST_SHOWN:
+                if len(shown) < MOST_SHOWN:
                     codes = [int(code) // width, int(place)] + [int(code) % width] * len(draws)
                     shown.append(self._name(table, rows, codes))
-            if len(shown) == _MOST_SHOWN:
+            if len(shown) == MOST_SHOWN:
                 break
-        return [f"no row for {', '.join(shown)}{_and_more(count)}"]
+        return [f"no row for {', '.join(shown)}{and_more(count)}"]
 
     def _name(self, table: pd.DataFrame, rows: pd.DataFrame, codes: list[int]) -> str:
         """An input, a member and a draw in words."""
         member, place, *draw = codes
         keys = self.keys or ["input"]
-        texts = [f"{key} {_entry(rows[key].iloc[place])}" for key in keys]
-        texts.append(f"{self.member} {_kinds(table, self.member)[member]}")
+        texts = [f"{key} {entry(rows[key].iloc[place])}" for key in keys]
+        texts.append(f"{self.member} {kinds_of(table, self.member)[member]}")
         if self.sample is not None:
-            texts.append(f"{self.sample} {_kinds(table, self.sample)[draw[0]]}")
+            texts.append(f"{self.sample} {kinds_of(table, self.sample)[draw[0]]}")
         return " ".join(texts)
+
+    def _with_labels(
+        self, table: pd.DataFrame, rows: pd.DataFrame, inputs: np.ndarray
+    ) -> tuple[pd.DataFrame, list[str]]:
+        """The inputs with what else is said of them, and columns that say it of members."""
+        _, first = np.unique(inputs, return_index=True)
+        differing = []
+        for name in self.labels:
+            codes, _ = codes_of(table, name, missing=True)
+            if np.any(codes != codes[first][inputs]):
+                differing.append(name)
+            else:
+                rows = rows.assign(**{name: table[name].iloc[first].to_numpy()})
+        return rows, differing
 
     @staticmethod
     def _one_per_input(
@@ -645,80 +686,16 @@ class _LongTable(_TableLayout):
         """The place of every row in (members, inputs, [draws]), its shape, one row per input."""
         import pandas as pd
 
-        inner = [_codes(table, name) for name in (self.member, self.sample) if name is not None]
+        inner = [codes_of(table, name) for name in (self.member, self.sample) if name is not None]
         if self.keys:
-            inputs = _combined([_codes(table, name, missing=True) for name in self.keys])
+            inputs = combined([codes_of(table, name, missing=True) for name in self.keys])
             _, first = np.unique(inputs, return_index=True)
             rows = table[self.keys].iloc[first].reset_index(drop=True)
         else:
-            alike = pd.Series(_combined(inner))
+            alike = pd.Series(combined(inner))
             inputs = alike.groupby(alike).cumcount().to_numpy()
             rows = pd.DataFrame({"input": np.arange(inputs.max() + 1)})
         (members, count), *draws = inner
         axes = (members, inputs, *(codes for codes, _ in draws))
         shape = (count, len(rows), *(kinds for _, kinds in draws))
         return axes, shape, rows
-
-
-def _place(table: pd.DataFrame, row: int) -> str:
-    lines = table.attrs.get("lines")
-    return f"row {row}, counted from 0," if lines is None else f"line {lines[row]}"
-
-
-def _repeated(codes: np.ndarray) -> np.ndarray:
-    """Where an entry was there before."""
-    _, first = np.unique(codes, return_index=True)
-    again = np.ones(len(codes), dtype=bool)
-    again[first] = False
-    return again
-
-
-def _and_more(count: int) -> str:
-    return f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
-
-
-def _codes(table: pd.DataFrame, name: str, *, missing: bool = False) -> tuple[np.ndarray, int]:
-    """Equal entries of a column get equal numbers, in the order of the entries if they have one."""
-    import pandas as pd
-
-    column = table[name]
-    try:
-        codes, kinds = pd.factorize(column, use_na_sentinel=not missing)
-    except TypeError:  # lists and the like
-        raise ParameterError(
-            f"the column {name!r} must hold text or numbers, got {type(column.iloc[0]).__name__}"
-        ) from None
-    if not missing and ((codes < 0).any() or "" in set(kinds)):
-        raise ParameterError(f"the column {name!r} has missing entries")
-    if not missing:
-        ranks = _ranks(list(kinds))
-        codes = ranks[codes]
-    return codes, len(kinds)
-
-
-def _kinds(table: pd.DataFrame, name: str) -> tuple[str, ...]:
-    """The different entries of a column, in the order of the numbers that :func:`_codes` gives."""
-    import pandas as pd
-
-    kinds = list(pd.unique(table[name]))
-    ranks = _ranks(kinds)
-    return tuple(str(kinds[place]) for place in np.argsort(ranks))
-
-
-def _combined(columns: list[tuple[np.ndarray, int]]) -> np.ndarray:
-    """One number for every combination of entries, in the order in which they appear."""
-    import pandas as pd
-
-    (numbers, _), *others = columns
-    for codes, count in others:
-        numbers = pd.factorize(numbers)[0] * count + codes
-    return np.asarray(pd.factorize(numbers)[0])
-
-
-def _ranks(kinds: list[Any]) -> np.ndarray:
-    """The place of every entry in their order; of different types, as they appear."""
-    one_type = len({type(kind) for kind in kinds}) == 1
-    order = sorted(range(len(kinds)), key=kinds.__getitem__) if one_type else range(len(kinds))
-    ranks = np.empty(len(kinds), dtype=np.intp)
-    ranks[list(order)] = np.arange(len(kinds))
-    return ranks

@@ -36,8 +36,11 @@ def in_words(prediction: Prediction, sizes: Mapping[str, int], event: tuple[str,
 
 def of_kind(kind: str, members: int, draws: int | None = None) -> str:
     """So many members, and what each of them is."""
+    if draws == 1 and kind == _WHOLE:
+        kind, draws = "Point", None
     if draws is not None:
-        each = f"up to {draws} values with weights" if kind == _WHOLE else f"with {draws} draws"
+        count = f"{draws} draws" if draws > 1 else "one draw"
+        each = f"a law of up to {draws} values" if kind == _WHOLE else f"with {count}"
         return f"{members} members, each {each}"
     return f"{members} members, each {_KINDS.get(kind, kind)}"
 

@@ -11,7 +11,7 @@ import numpy as np
 from kuq._numbers import whole_number
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.protocols.detection import auroc, sides
-from kuq.protocols.resampling import Places, Units
+from kuq.protocols.resampling import Places, Units, simultaneous_halves
 from kuq.protocols.retention import SelectivePrediction, selective_prediction
 from kuq.protocols.vectors import Vector, fraction, one_per_case
 
@@ -24,8 +24,9 @@ class RetentionComparison:
     """Retention curves of several uncertainties for the same errors, with intervals.
 
     ``intervals`` are of each prediction-rejection ratio, ``behind`` of its difference from that of
-    the ``best``. The differences are paired: every resample of cases is the same for all, so that
-    they can be certain where the intervals of the ratios overlap.
+    the ``best``. Each kind holds for all names at once, so also for the one that came out best of
+    them; differences, for all pairs. The differences are paired: every resample of cases is the
+    same for all, so that they can be certain where the intervals of the ratios overlap.
     """
 
     curves: Mapping[str, SelectivePrediction]
@@ -35,7 +36,7 @@ class RetentionComparison:
     confidence: float
 
     def is_behind(self, name: str) -> bool:
-        """Whether the best is better than this one beyond chance."""
+        """Whether the best is better than this one beyond the chance of all comparisons."""
         return name != self.best and self.behind[name][0] > 0
 
     def __repr__(self) -> str:
@@ -49,7 +50,7 @@ class DetectionComparison:
     """AUROCs of several uncertainties for the same cases inside and outside, with intervals.
 
     ``behind`` are intervals of what the ``best`` has more than each, paired as those of
-    ``RetentionComparison``.
+    ``RetentionComparison``, and as there all hold at once.
     """
 
     auroc: Mapping[str, float]
@@ -59,7 +60,7 @@ class DetectionComparison:
     confidence: float
 
     def is_behind(self, name: str) -> bool:
-        """Whether the best is better than this one beyond chance."""
+        """Whether the best is better than this one beyond the chance of all comparisons."""
         return name != self.best and self.behind[name][0] > 0
 
     def __repr__(self) -> str:
@@ -94,8 +95,9 @@ def compare_retention(
 ) -> RetentionComparison:
     """Rank the same errors by several uncertainties, with paired bootstrap intervals.
 
-    ``uncertainties`` has one number per case under each name. Cases count as independent; where
-    neighbours in space or time are not, ``groups`` (a label per case) are drawn as a whole.
+    ``uncertainties`` has one number per case under each name. Intervals are corrected for choosing
+    the best of them. Cases count as independent; where neighbours in space or time are not,
+    ``groups`` (a label per case) are drawn as a whole.
 
     >>> import kuq, numpy as np
     >>> rng = np.random.default_rng(0)
@@ -127,14 +129,8 @@ def compare_retention(
         raise InsufficientDataError("all errors are equal, so that no order is better than another")
     best = min(ratios, key=lambda name: ratios[name])
     drawn = _resampled(every, e, retention, _draws(units, resamples, seed), resamples)
-    tails = ((1 - share) / 2, (1 + share) / 2)
-    return RetentionComparison(
-        curves,
-        {name: _interval(values, tails) for name, values in drawn.items()},
-        {name: _interval(values - drawn[best], tails) for name, values in drawn.items()},
-        best,
-        share,
-    )
+    intervals, behind = _at_once(ratios, drawn, best, share, (0.0, np.inf))
+    return RetentionComparison(curves, intervals, behind, best, share)
 
 
 def compare_detection(
@@ -186,14 +182,8 @@ def compare_detection(
     for place, (here, there) in enumerate(draws):
         for name, (inside, outside) in every.items():
             drawn[name][place] = auroc(inside[here], outside[there])
-    tails = ((1 - share) / 2, (1 + share) / 2)
-    return DetectionComparison(
-        values,
-        {name: _interval(found, tails) for name, found in drawn.items()},
-        {name: _interval(drawn[best] - found, tails) for name, found in drawn.items()},
-        best,
-        share,
-    )
+    intervals, behind = _at_once(values, drawn, best, share, (0.0, 1.0))
+    return DetectionComparison(values, intervals, behind, best, share)
 
 
 def _check(uncertainties: Mapping[str, Any], resamples: int) -> None:
@@ -224,9 +214,36 @@ def _resampled(
     return ratios
 
 
-def _interval(values: Vector, tails: tuple[float, float]) -> Interval:
-    known = values[~np.isnan(values)]
-    if known.size == 0:
-        return (np.nan, np.nan)
-    low, high = np.quantile(known, tails)
-    return float(low), float(high)
+def _at_once(
+    values: Mapping[str, float],
+    drawn: Mapping[str, Vector],
+    best: str,
+    confidence: float,
+    possible: Interval,
+) -> tuple[dict[str, Interval], dict[str, Interval]]:
+    """Intervals of all values, and of how far each is behind the best, which was chosen by them.
+
+    Any of the values could have come out best, so that the second ones hold for all pairs.
+    """
+    names = list(values)
+    draws = np.stack([drawn[name] for name in names], axis=1)
+    halves = dict(zip(names, simultaneous_halves(draws, confidence), strict=True))
+    intervals = {
+        name: (
+            float(np.maximum(value - halves[name], possible[0])),
+            float(np.minimum(value + halves[name], possible[1])),
+        )
+        for name, value in values.items()
+    }
+    first, second = np.triu_indices(len(names), 1)
+    of_pairs = np.zeros((len(names), len(names)))
+    if first.size:
+        of_pairs[first, second] = simultaneous_halves(
+            draws[:, first] - draws[:, second], confidence
+        )
+    apart = dict(zip(names, (of_pairs + of_pairs.T)[names.index(best)], strict=True))
+    gaps = {name: abs(value - values[best]) for name, value in values.items()}
+    behind = {
+        name: (float(gaps[name] - apart[name]), float(gaps[name] + apart[name])) for name in names
+    }
+    return intervals, behind

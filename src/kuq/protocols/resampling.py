@@ -1,4 +1,4 @@
-"""Cases drawn again with replacement: one by one, or in groups that belong together."""
+"""Cases drawn again with replacement, one by one or in groups, and what numbers vary by it."""
 
 from __future__ import annotations
 
@@ -69,3 +69,21 @@ class Units:
                 f"{name} has one group only, and an interval needs two at least; bring more "
                 "groups, or ask for resamples=0"
             )
+
+
+def simultaneous_halves(draws: NDArray[np.float64], confidence: float) -> Vector:
+    """Half widths of intervals that hold for all of several numbers at once.
+
+    ``draws`` has what each number is in every resample, (resamples, numbers). One bound serves for
+    all: the largest of many ratios to their standard errors is larger than any given one. So the
+    intervals also hold for a number that was chosen by looking at all of them.
+    """
+    known = draws[~np.isnan(draws).any(axis=1)]
+    if len(known) < 2:
+        return np.full(draws.shape[1], np.nan)
+    error: Vector = np.std(known, axis=0, ddof=1)
+    moving = error > 0
+    if not moving.any():
+        return error
+    ratios = np.abs(known - known.mean(axis=0))[:, moving] / error[moving]
+    return np.asarray(np.quantile(ratios.max(axis=1), confidence) * error)

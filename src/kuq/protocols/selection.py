@@ -19,7 +19,7 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.errors import InsufficientDataError, KuqError, ParameterError, ShapeError
 from kuq.kernels.base import Score
 from kuq.kernels.names import as_score, score_name, usual_estimator
-from kuq.protocols.resampling import Units
+from kuq.protocols.resampling import Units, simultaneous_halves
 from kuq.protocols.vectors import Vector, as_numpy, fraction, one_per_case
 from kuq.uncertainty import decompose
 
@@ -186,13 +186,12 @@ def select_score(
     scores, skipped = _tried(asked, candidates, len(prediction.event_shape) > 0)
     names = list(scores)
     everything = np.ones(asked.cases)
-    chosen, values, draws, critical = _chosen(asked, names, everything, resamples, share, tie, seed)
+    chosen, values, draws, halves = _chosen(asked, names, everything, resamples, share, tie, seed)
     tails = ((1 - share) / 2, (1 + share) / 2)
     table = []
     for place, name in enumerate(names):
-        gains = asked.sign * (draws[:, place] - draws[:, 0])
         gain = float(asked.sign * (values[place] - values[0]))
-        half = critical * float(np.std(gains, ddof=1))
+        half = float(halves[place])
         low, high = np.quantile(draws[:, place], tails)
         inside, gained = (float(low), float(high)), (gain - half, gain + half)
         table.append(CandidateResult(name, float(values[place]), inside, gain, gained))
@@ -247,8 +246,8 @@ def _chosen(
     confidence: float,
     tie: float,
     seed: int,
-) -> tuple[str, Vector, NDArray[np.float64], float]:
-    """The choice on some cases, the values, those of resamples, and the critical ratio of gains."""
+) -> tuple[str, Vector, NDArray[np.float64], Vector]:
+    """The choice on some cases, the values, those of resamples, and half widths of the gains."""
     values = np.array([task.value(name, mask, 0) for name in names])
     draws = np.array(
         [
@@ -258,23 +257,17 @@ def _chosen(
     )
     gains = task.sign * (draws - draws[:, :1])
     gain = task.sign * (values - values[0])
-    error = np.std(gains, axis=0, ddof=1)
-    moving = error > 0
-    if not moving.any():
-        return names[0], values, draws, 0.0
-    # One bound for all candidates: the largest of many ratios is larger than any given one.
-    ratios = np.abs(gains - gains.mean(axis=0))[:, moving] / error[moving]
-    critical = float(np.quantile(ratios.max(axis=1), confidence))
+    halves = simultaneous_halves(gains, confidence)
     least = tie * (abs(float(values[0])) if task.in_units else 1.0)
-    better = moving & (gain > critical * error) & (gain >= least)
+    better = (halves > 0) & (gain > halves) & (gain >= least)
     if task.chance is not None:  # what is less wrong than the usual score serves nobody
         better &= task.sign * (values - task.chance) > 0
     if not better.any():
-        return names[0], values, draws, critical
+        return names[0], values, draws, halves
     best = int(np.argmax(np.where(better, gain, -np.inf)))
     apart = np.std(gains - gains[:, [best]], axis=0, ddof=1)
     near = better & (gain[best] - gain <= apart)
-    return names[int(np.argmax(near))], values, draws, critical
+    return names[int(np.argmax(near))], values, draws, halves
 
 
 def _cross_fitted(

@@ -52,6 +52,13 @@ def cases(prediction: Prediction, index: np.ndarray) -> Prediction:
     return _parametric(prediction).mapped(taken(0))
 
 
+def has_draws(prediction: Prediction) -> bool:
+    """Whether all laws are draws, for whose number statistics are corrected, and none are whole."""
+    members = prediction.members if isinstance(prediction, Ensemble) else prediction
+    laws = members if isinstance(members, tuple) else (members,)
+    return all(isinstance(law, Samples) and not law.whole for law in laws)
+
+
 def single_values(prediction: Ensemble) -> float:
     """The share of the laws of members, each at one input, that are a single of several values.
 

@@ -21,6 +21,7 @@ from kuq.reports.components import cell_kernel, components, named_by_cell, shown
 from kuq.reports.figures import plain
 from kuq.reports.inputs import (
     all_alike,
+    equal_everywhere,
     finite_mean,
     label_of,
     mean_map,
@@ -49,6 +50,7 @@ from kuq.reports.words import (
     score_in_words,
     total_in_words,
 )
+from kuq.reports.worst_cases import worst_cases
 from kuq.result import MemberTest, Uncertainty
 from kuq.uncertainty import decompose, member_divergences, member_influence
 
@@ -95,6 +97,8 @@ def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator
     if one.target is not None:
         yield heading("How good it is", several)
         yield from judgement_section(one, judged)
+        if judged is not None:
+            yield from worst_cases(one, judged, several)
     yield from _distributions(one, judged, several)
     for first in ("epistemic", "aleatoric") if one.uncertainty.is_split else ("total",):
         yield from _rows(one, first, several)
@@ -138,6 +142,13 @@ def _overview(one: Decomposed) -> Iterator[str]:
     yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
+    if known > 1 and equal_everywhere(np.asarray(u.aleatoric, dtype=float)[~np.isnan(total)]):
+        yield paragraph(
+            "The aleatoric part is equal everywhere by construction: the members have one noise "
+            "for all inputs, such as that of out-of-bag residuals. So it ranks nothing, and where "
+            "noise is larger than elsewhere cannot be seen; total uncertainty ranks inputs as the "
+            "epistemic part does."
+        )
     yield from _silence(one)
     yield from _infinite(one)
 

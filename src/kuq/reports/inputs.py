@@ -41,6 +41,12 @@ def all_alike(values: np.ndarray) -> bool:
     return known.size == 0 or bool(np.ptp(known) <= 0.01 * np.abs(known).max())
 
 
+def equal_everywhere(values: np.ndarray) -> bool:
+    """Whether numbers are equal up to rounding, so that their order means nothing."""
+    known = values[np.isfinite(values)]
+    return known.size == values.size and bool(np.ptp(known) <= 1e-9 * np.abs(known).max())
+
+
 def mean_of_rows(values: np.ndarray, one: Inputs) -> np.ndarray:
     """Means over all axes but the first, of what is known."""
     axes = tuple(range(1, values.ndim))

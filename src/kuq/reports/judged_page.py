@@ -12,7 +12,7 @@ from kuq.files.decomposed import Decomposed
 from kuq.protocols.comparison import RetentionComparison
 from kuq.reports import figures
 from kuq.reports.figures import Curve, plain
-from kuq.reports.judgement import COVERAGES, Judgement, as_good, how_counted
+from kuq.reports.judgement import COVERAGES, FEW, Judgement, as_good, how_counted
 from kuq.reports.page import card, figure, keys, paragraph
 from kuq.reports.words import grouped, score_in_words
 
@@ -45,7 +45,7 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
             f"prediction-rejection ratio of {best}, the best here: 0 an oracle, 1 random",
         )
     yield "</div>"
-    yield paragraph(" ".join([_coverage_in_words(judged), *how_counted(one)]))
+    yield paragraph(" ".join([_coverage_in_words(judged), *how_counted(one, judged)]))
     yield "<div class='figures'>"
     yield figure(
         _coverage(judged), "Coverage", keys([("s0", "found"), ("oracle", "as it should be")])
@@ -145,15 +145,22 @@ def _table(ranking: RetentionComparison) -> Iterator[str]:
     level = f"{100 * ranking.confidence:.0f} %"
     chance = ranking.intervals[ranking.best][1] >= 1
     best = ranking.best[0].upper() + ranking.best[1:]
-    text = (
-        f"Which uncertainty tells here where the errors are? {best} ranks them best"
-        + (f", and {len(alike)} of {len(order) - 1} others may be as good." if alike else ".")
-        + (" That may be chance: its interval holds 1." if chance else "")
-        + " The ratio is 0 if the largest errors are left out first, 1 for a random choice. "
-        f"Differences from the best are paired, over the same resamples of the inputs ({level} "
-        "intervals; inputs count as independent)."
+    others = f", and {len(alike)} of {len(order) - 1} others may be as good." if alike else "."
+    said = [f"Which uncertainty tells here where the errors are? {best} ranks them best{others}"]
+    if chance:
+        said.append("That may be chance: its interval holds 1.")
+    said.append(
+        "The ratio is 0 if the largest errors are left out first, 1 for a random choice. Intervals "
+        f"are of the bootstrap ({level}; inputs count as independent), rough for fewer than {FEW} "
+        "outcomes."
     )
-    yield paragraph(text)
+    if len(order) > 1:
+        said.append(
+            f"They hold for all {len(order)} at once, and those of differences for all pairs, so "
+            "that it is allowed for that the best was chosen by looking. Differences are paired, "
+            "over the same resamples."
+        )
+    yield paragraph(" ".join(said))
     yield "<div class='table'><table><thead><tr><th>uncertainty</th>"
     yield f"<th>ratio</th><th class='roomy'>{level} interval</th><th>behind the best</th>"
     yield "</tr></thead><tbody>"

@@ -18,8 +18,9 @@ from kuq.kernels.marginal import CRPS
 from kuq.kernels.names import score_name
 from kuq.kernels.squared_error import SquaredError
 from kuq.protocols.comparison import RetentionComparison, compare_retention
-from kuq.reports.cases import cases
+from kuq.reports.cases import cases, has_draws
 from kuq.reports.components import components, shown_parts
+from kuq.reports.inputs import equal_everywhere
 from kuq.reports.pit import pit_values
 from kuq.reports.words import grouped, spelled
 from kuq.uncertainty import score
@@ -29,6 +30,9 @@ _MOST_CASES, _MOST_NUMBERS, _RESAMPLES = 2000, 2**22, 200
 #: Fewer cases say nothing about ranks; and places along the first axis that are looked at where
 #: one of them would have cases enough.
 _FEWEST, _FEWEST_ROWS = 10, 8
+#: Below so many cases intervals of the best of many fall short: of nine that know nothing some are
+#: said to be behind the best in 12 to 22 % of trials with 60 cases, and in 4 to 8 % with 600.
+FEW = 200
 #: 95 % of a normal distribution.
 _TWO_SIGMA = 1.959963984540054
 COVERAGES = np.linspace(0.05, 0.95, 19)
@@ -52,6 +56,10 @@ class Judgement:
     parts: dict[str, np.ndarray]
     #: Whether there are more cases than were looked at.
     thinned: bool
+    #: The cases: their positions among all inputs, predictions, and outcomes.
+    places: np.ndarray
+    prediction: Prediction
+    outcomes: np.ndarray
 
     @property
     def score(self) -> tuple[float, float]:
@@ -91,7 +99,9 @@ def judge(one: Decomposed) -> Judgement | None:
         thinned = True
     prediction = cases(part.prediction, known)
     y = _flat(part)[known]
-    return _judged(one, prediction, y, part.cells, thinned, _already(one, part, known))
+    row, within = np.divmod(known, places)
+    found = chosen[row] * places + within
+    return _judged(one, prediction, y, part.cells, thinned, _already(one, part, known), found)
 
 
 def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
@@ -126,6 +136,7 @@ def _judged(
     cells: np.ndarray | None,
     thinned: bool,
     parts: dict[str, np.ndarray] | None,
+    places: np.ndarray,
 ) -> Judgement:
     y = np.where(np.isnan(y), 0.0, y)  # cells that do not count
     squares = (np.asarray(prediction.mean()) - y) ** 2
@@ -157,6 +168,9 @@ def _judged(
         ranking=_ranking(every, shown, errors),
         parts=parts,
         thinned=thinned,
+        places=places,
+        prediction=prediction,
+        outcomes=y,
     )
 
 
@@ -185,7 +199,7 @@ def _ranking(
         if part in shown
         and values.ndim == 1
         and not np.isnan(values).any()
-        and np.ptp(np.nan_to_num(values)) > 0
+        and not equal_everywhere(values)
     }
     if errors.size < _FEWEST or not named:
         return None
@@ -195,10 +209,11 @@ def _ranking(
         return None
 
 
-def how_counted(one: Decomposed) -> list[str]:
+def how_counted(one: Decomposed, judged: Judgement) -> list[str]:
     """What a reader who compares mean scores has to know of this one, as sentences."""
     u, found = one.uncertainty, []
-    if u.method == "samples" and u.unbiased in (True, "samples"):
+    draws = u.method == "samples" and has_draws(judged.prediction)
+    if draws and u.unbiased in (True, "samples"):
         found.append("The mean score is fair: corrected for the number of draws.")
     elif not u.is_split:
         found.append("The mean score takes the members as they are, whatever their number.")
@@ -228,7 +243,7 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
         f"{100 * judged.coverage(0.9):.0f} % of the outcomes"
     )
-    for sentence in how_counted(one):
+    for sentence in how_counted(one, judged):
         yield f"  {sentence[0].lower()}{sentence[1:-1]}"
     if judged.ranking is not None:
         best = judged.ranking.best
@@ -239,6 +254,9 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
             f"  prediction-rejection ratio {judged.ranking.curves[best].prr:.2f} "
             f"[{low:.2f}, {high:.2f}]; 0 is an oracle, 1 random{chance}"
         )
+        count = len(judged.ranking.curves)
         if alike := as_good(judged.ranking):
-            yield f"  {len(alike)} of {len(judged.ranking.curves) - 1} others may be as good"
+            yield f"  {len(alike)} of {count - 1} others may be as good"
+        if count > 1:
+            yield f"  (interval and count allow for choosing the best of {count})"
     yield ""

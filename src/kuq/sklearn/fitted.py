@@ -86,7 +86,8 @@ def tree_members(
         leaves.append(Leaves.of_tree(tree.tree_.node_count, leaf[:, position], weights))
         _check_leaf_values(tree, leaves[-1], targets, position)
     offsets = np.cumsum([0, *(tree.tree_.node_count for tree in trees[:-1])])
-    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets, cautious)
+    # Trees are new ones after each fit, the forest that holds them is not.
+    return TreeMembers(apply, Leaves.joined(leaves), offsets, targets, cautious, trees[0])
 
 
 def posterior_members(fitted: Any, n_members: int = MEMBERS) -> PosteriorMembers:
@@ -133,7 +134,7 @@ def residual_members(
         raise kuq.ParameterError(
             "noise from out-of-bag residuals needs a fitted BaggingRegressor, "
             f"RandomForestRegressor or ExtraTreesRegressor, got {type(fitted).__name__}"
-            f"{_other_ways(fitted) or '; wrap the regressor: BaggingRegressor(regressor)'}"
+            f"{_other_ways(fitted) or '; bag the regressor: UncertaintyRegressor(model).fit(X, y)'}"
         )
     check_is_fitted(fitted)
     predict = partial(_after, partial(_means_of_each, fitted), ready)
@@ -150,7 +151,7 @@ def residual_members(
 
 def _other_ways(fitted: Any) -> str:
     """What takes a model that has no members in a bag."""
-    if hasattr(fitted, "staged_predict") or hasattr(fitted, "get_booster"):
+    if any(hasattr(fitted, name) for name in ("staged_predict", "get_booster", "booster_")):
         return "; for gradient boosting: kuq.adapters.virtual_ensemble(model, X, held_out=(X, y))"
     if has_posterior(fitted):
         return "; for a posterior: kuq.sklearn.posterior_ensemble(model, X)"
@@ -204,7 +205,8 @@ def _of_each(fitted: Any, X: Any, call: Callable[[Any, Any], Any]) -> list[Any]:
 
 
 def _means_of_each(fitted: Any, X: Any) -> Floats:
-    return np.stack(_of_each(fitted, X, lambda part, x: part.predict(x)))
+    # Some libraries predict in single precision, in which spreads of members lose digits.
+    return np.stack(_of_each(fitted, X, lambda part, x: np.asarray(part.predict(x), np.float64)))
 
 
 def _normals_of_each(fitted: Any, X: Any) -> list[tuple[Floats, Floats]]:

@@ -12,12 +12,14 @@ from sklearn.pipeline import Pipeline
 
 import kuq
 from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
+from kuq.sklearn.table_rows import TableRegressor
 
 
 def gives_deviations(estimator: Any) -> bool:
     """Whether ``predict`` takes ``return_std``, as it does in Gaussian processes."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
+    while isinstance(estimator, (Pipeline, TableRegressor)):
+        inside = isinstance(estimator, Pipeline)
+        estimator = estimator.steps[-1][1] if inside else estimator.estimator
     return "return_std" in inspect.signature(estimator.predict).parameters
 
 

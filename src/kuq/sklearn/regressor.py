@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 import kuq
 from kuq.kernels.names import as_score, usual_estimator, usual_score
 from kuq.sklearn.fitted import FORESTS, members_of
+from kuq.sklearn.table_rows import TableRegressor, takes_tables
 from kuq.sklearn.trees import TreeMembers
 
 #: Memory in bytes for one part of the rows.
@@ -42,7 +43,8 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
 
     ``estimator`` is a forest, a BaggingRegressor, a VotingRegressor of regressors with
     ``return_std``, one of these at the end of a Pipeline, or any other regressor, of which
-    ``n_members`` are bagged; by default a RandomForestRegressor with ``min_samples_leaf=5``.
+    ``n_members`` are bagged, which get tables of pandas as they are, text columns and all; by
+    default a RandomForestRegressor with ``min_samples_leaf=5``.
     ``noise="auto"`` takes the noise of members from their leaves (trees) or their standard
     deviations (``return_std``), else from residuals of training rows outside of their bags.
     ``"normal"`` and ``"residuals"`` take such residuals for trees, too, as a normal or as they are:
@@ -96,7 +98,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         ``sample_weight`` (rows,), for estimators that take it, says how much rows count, in members
         and in their noise; rows of weight zero are left out.
         """
-        if self._prepares():
+        if self._prepares() or (self._bags() and takes_tables(self.estimator, X)):
             validate_data(self, X, skip_check_array=True)
             y = np.asarray(y, dtype=np.float64)
         else:
@@ -110,7 +112,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
             )
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
-        whole, weights = self._whole(), None
+        whole, weights = self._whole(X), None
         if sample_weight is not None:
             weights = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -236,12 +238,18 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
         return found
 
-    def _whole(self) -> Any:
+    def _bags(self) -> bool:
+        """Whether the estimator has no members of its own."""
+        return self.estimator is not None and not isinstance(_last(self.estimator), _WITH_MEMBERS)
+
+    def _whole(self, X: Any) -> Any:
         """The ensemble to fit: the inner estimator if it has members, else a bag of it."""
         if self.estimator is None:
             whole = RandomForestRegressor(min_samples_leaf=5)
-        elif isinstance(_last(self.estimator), _WITH_MEMBERS):
+        elif not self._bags():
             whole = clone(self.estimator)
+        elif takes_tables(self.estimator, X):
+            whole = BaggingRegressor(TableRegressor(self.estimator, X.iloc[:0]))
         else:
             whole = BaggingRegressor(self.estimator)
         inner = _last(whole)
@@ -258,13 +266,13 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
 
     def _prepares(self) -> bool:
         """Whether the estimator takes tables as they are and makes numbers of them itself."""
-        return isinstance(self.estimator, Pipeline) and isinstance(
-            _last(self.estimator), _WITH_MEMBERS
-        )
+        return isinstance(self.estimator, Pipeline) and not self._bags()
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        if self._prepares():
+        if self._prepares() or isinstance(
+            getattr(self.estimator_, "estimator", None), TableRegressor
+        ):
             return X if hasattr(X, "shape") else np.asarray(X)
         if self.estimator_ is self.estimator:  # fitted elsewhere, perhaps on a table with names
             return X if hasattr(X, "iloc") or issparse(X) else np.asarray(X)

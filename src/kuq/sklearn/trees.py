@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
+from weakref import WeakSet
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,6 +20,8 @@ from kuq.sklearn.members import Floats, Members, decompose_in_parts, has_plain_b
 _TOO_LARGE = 2**33
 #: The share of leaves with one training row above which the split says little about noise.
 _TOO_MANY_SINGLE = 0.5
+#: Fitted models whose leaves of one row were spoken of.
+_WARNED_OF: WeakSet[Any] = WeakSet()
 
 
 @final
@@ -35,7 +38,9 @@ class TreeMembers(Members):
     #: (training rows, outputs), or (training rows,) for scalar targets.
     targets: Floats
     #: Whether to warn of leaves that know no noise.
-    cautious: bool = True
+    cautious: bool
+    #: What is fitted, and is warned of once.
+    model: Any
 
     @property
     def numbers_per_row(self) -> int:
@@ -59,10 +64,12 @@ class TreeMembers(Members):
         return kuq.Ensemble(kuq.Samples(values, event_ndim, weights=weights, whole=True))
 
     def warn_of_single_rows(self, stacklevel: int) -> None:
-        """Say what leaves of one row mean for the split, and what to do."""
+        """Say what leaves of one row mean for the split, and what to do: once of a fitted model."""
+        if not self.cautious or self.model in _WARNED_OF:
+            return
         filled = self.leaves.sizes[self.leaves.sizes > 0]
         share = np.count_nonzero(filled == 1) / len(filled)
-        if self.cautious and share > _TOO_MANY_SINGLE:
+        if share > _TOO_MANY_SINGLE:
             warnings.warn(
                 f"{100 * share:.0f} % of the leaves hold one training row and know no noise, so "
                 "nearly all of the spread counts as epistemic, whatever its cause; grow trees with "
@@ -71,6 +78,7 @@ class TreeMembers(Members):
                 "warning.",
                 stacklevel=stacklevel + 1,
             )
+            _WARNED_OF.add(self.model)  # not where the warning is an error
 
     def decompose(
         self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float

@@ -1,0 +1,160 @@
+"""Which columns of a table tell its inputs apart, and rows that do so twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kuq.errors import ParameterError, ShapeError
+from kuq.files.roles import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: So many of the rows that are wrong are named.
+MOST_SHOWN = 3
+#: Up to so many columns name an input together.
+_MOST_KEYS = 3
+#: Entries of Parquet files that name nothing.
+_SEVERAL = (list, dict, np.ndarray)
+#: Usual names of what happened.
+_TARGETS = ("y", "y_true", "target", "truth", "obs", "observed", "observation", "outcome", "actual")
+
+
+def named_columns(text: str, columns: list[str]) -> tuple[str, ...]:
+    """The columns that ``--by`` names, separated by commas; none where every row is an input."""
+    names = [text] if text in columns else [part.strip() for part in text.split(",")]
+    names = [name for name in names if name]
+    for name in names:
+        if name not in columns:
+            raise ParameterError(
+                f"--by {text}: there is no column {name!r} beside those of the prediction; found "
+                f"{listed(columns) or 'no other'}"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def check_once(table: pd.DataFrame, keys: pd.DataFrame, given: bool) -> None:
+    """Refuse rows about an input that another row was about, where a row stands for an input.
+
+    ``given`` says that somebody named the keys. Else few columns do that are not all fractions; of
+    many, such as features, nobody can tell. A row with a missing entry has no name.
+    """
+    if not given:
+        keys = keys[_naming(keys)]
+    if len(keys.columns) == 0:
+        return
+    there = np.flatnonzero(~(keys.isna() | (keys == "")).any(axis=1).to_numpy())
+    every = combined([codes_of(keys, name, missing=True) for name in keys.columns])[there]
+    again = np.flatnonzero(repeated(every))
+    if again.size == 0:
+        return
+    shown = []
+    for row in again[:MOST_SHOWN]:
+        first, later = int(there[(every == every[row]).argmax()]), int(there[row])
+        name = " ".join(f"{key} {entry(keys[key].iloc[later])}" for key in keys.columns)
+        shown.append(f"{place_of(table, later)} repeats {place_of(table, first)} ({name})")
+    raise ShapeError(
+        f"expected one row for each input: {', '.join(shown)}{and_more(again.size)}; inputs are "
+        f"told apart by {listed(keys.columns)}; if other columns do, name them: --by COLUMN,..., "
+        "or --by '' if every row is an input of its own"
+    )
+
+
+def _naming(keys: pd.DataFrame) -> list[str]:
+    """The columns that may name an input, without those that are the same everywhere."""
+    if len(keys.columns) > _MOST_KEYS or all(keys[name].dtype.kind == "f" for name in keys.columns):
+        return []
+    single = [name for name in keys.columns if not isinstance(keys[name].iloc[0], _SEVERAL)]
+    return [name for name in single if (codes_of(keys, name, missing=True)[0] > 0).any()]
+
+
+def telling(keys: pd.DataFrame) -> pd.DataFrame:
+    """The columns that name an input: all of few; of many the first that tells all apart."""
+    if len(keys.columns) <= _MOST_KEYS:
+        return keys
+    for name in keys.columns:
+        if keys[name].dtype.kind != "f" and keys[name].is_unique:
+            return keys[[name]]
+    return keys[[]]
+
+
+def entry(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def unused(keys: pd.DataFrame, target: str | None) -> tuple[str, ...]:
+    """Columns that are no part of the prediction, said so that none is missed by mistake."""
+    names = [str(name) for name in keys.columns if name != ""]
+    if not names:
+        return ()
+    text = f"no part of the prediction, but kept in the output: {listed(names)}"
+    outcomes = [name for name in names if name.lower() in _TARGETS]
+    if target is None and outcomes:
+        text += f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"
+    return (text,)
+
+
+def place_of(table: pd.DataFrame, row: int) -> str:
+    lines = table.attrs.get("lines")
+    return f"row {row}, counted from 0," if lines is None else f"line {lines[row]}"
+
+
+def repeated(codes: np.ndarray) -> np.ndarray:
+    """Where an entry was there before."""
+    _, first = np.unique(codes, return_index=True)
+    again = np.ones(len(codes), dtype=bool)
+    again[first] = False
+    return again
+
+
+def and_more(count: int) -> str:
+    return f" and {count - MOST_SHOWN} more" if count > MOST_SHOWN else ""
+
+
+def codes_of(table: pd.DataFrame, name: str, *, missing: bool = False) -> tuple[np.ndarray, int]:
+    """Equal entries of a column get equal numbers, in the order of the entries if they have one."""
+    import pandas as pd
+
+    column = table[name]
+    try:
+        codes, kinds = pd.factorize(column, use_na_sentinel=not missing)
+    except TypeError:  # lists and the like
+        raise ParameterError(
+            f"the column {name!r} must hold text or numbers, got {type(column.iloc[0]).__name__}"
+        ) from None
+    if not missing and ((codes < 0).any() or "" in set(kinds)):
+        raise ParameterError(f"the column {name!r} has missing entries")
+    if not missing:
+        ranks = _ranks(list(kinds))
+        codes = ranks[codes]
+    return codes, len(kinds)
+
+
+def kinds_of(table: pd.DataFrame, name: str) -> tuple[str, ...]:
+    """The different entries of a column, in the order of the numbers of :func:`codes_of`."""
+    import pandas as pd
+
+    kinds = list(pd.unique(table[name]))
+    ranks = _ranks(kinds)
+    return tuple(str(kinds[place]) for place in np.argsort(ranks))
+
+
+def combined(columns: list[tuple[np.ndarray, int]]) -> np.ndarray:
+    """One number for every combination of entries, in the order in which they appear."""
+    import pandas as pd
+
+    (numbers, _), *others = columns
+    for codes, count in others:
+        numbers = pd.factorize(numbers)[0] * count + codes
+    return np.asarray(pd.factorize(numbers)[0])
+
+
+def _ranks(kinds: list[Any]) -> np.ndarray:
+    """The place of every entry in their order; of different types, as they appear."""
+    one_type = len({type(kind) for kind in kinds}) == 1
+    order = sorted(range(len(kinds)), key=kinds.__getitem__) if one_type else range(len(kinds))
+    ranks = np.empty(len(kinds), dtype=np.intp)
+    ranks[list(order)] = np.arange(len(kinds))
+    return ranks
