@@ -79,18 +79,31 @@ def wide(folder, header, *rows):
 
 def test_inputs_twice_in_a_table_with_a_row_for_each(tmp_path):
     """They were taken without a word, and stood twice on the page."""
-    said = message(wide(tmp_path, "station,day", "Bonn,1", "Celle,1", "Bonn,2", "Bonn,1"))
-    assert "line 5 repeats line 2 (station Bonn day 1);" in said
-    assert "told apart by 'station', 'day'; if other columns do, name them: --by" in said
+    path = wide(tmp_path, "station,day", "Bonn,1", "Celle,1", "Bonn,2", "Bonn,1")
+    result = decompose_file(path, kuq.CRPS())
+    said = "line 5 repeats line 2 (station Bonn day 1); every row is taken for an input of its own"
+    assert f"the same input twice? {said}" in result.only.notes
+    assert result.uncertainty.total.shape == (4,)
+    with pytest.raises(kuq.ShapeError) as refused:
+        decompose_file(path, kuq.CRPS(), layout=Layout(by="station,day"))
+    assert "line 5 repeats line 2 (station Bonn day 1);" in str(refused.value)
+    assert "told apart by 'station', 'day'; if other columns do, name them: --by" in str(
+        refused.value
+    )
     evidential = tmp_path / "e.csv"
-    evidential.write_text("id,loc,nu,alpha,beta\n7,0,1,2,1\n8,0,1,2,1\n7,0,1,2,1\n")
-    assert "line 4 repeats line 2 (id 7)" in message(evidential)
+    evidential.write_text(
+        "id,loc,nu,alpha,beta\n" + "".join(f"{k},0,1,2,1\n" for k in [7, 8, 9, 7])
+    )
+    assert "line 5 repeats line 2 (id 7)" in " ".join(
+        decompose_file(evidential, kuq.CRPS()).only.notes
+    )
 
 
 @pytest.mark.parametrize(
     ("header", "rows"),
     [
         ("split", ("test", "test", "test")),
+        ("region", ("north", "south", "north")),
         ("comment", ("", "", "see line 2")),
         ("dose", ("0.5", "0.5", "1.5")),
         ("a,b,c,d", ("1,x,2,3", "1,x,2,3", "1,y,2,3")),
@@ -100,6 +113,7 @@ def test_inputs_twice_in_a_table_with_a_row_for_each(tmp_path):
 def test_columns_that_name_no_input_may_repeat(tmp_path, header, rows):
     result = decompose_file(wide(tmp_path, header, *rows), kuq.CRPS())
     assert result.uncertainty.total.shape == (3,)
+    assert not [note for note in result.only.notes if "twice" in note]
 
 
 def test_which_columns_tell_inputs_apart_can_be_said(tmp_path):
@@ -109,7 +123,7 @@ def test_which_columns_tell_inputs_apart_can_be_said(tmp_path):
         decompose_file(path, kuq.CRPS(), layout=Layout(by="id"))
     region = wide(tmp_path, "region", "north", "south", "north")
     with pytest.raises(kuq.ShapeError, match="--by '' if every row is an input of its own"):
-        decompose_file(region, kuq.CRPS())
+        decompose_file(region, kuq.CRPS(), layout=Layout(by="region"))
     found = decompose_file(region, kuq.CRPS(), layout=Layout(by=""))
     assert (found.dims, found.labels) == (("row",), ("0", "1", "2"))
     assert pd.read_csv(found.out)["region"].tolist() == ["north", "south", "north"]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 3
 #: Up to so many columns name an input together.
 _MOST_KEYS = 3
+#: Columns of which a larger share of rows repeats are not names, but groups.
+_MOST_TWICE = 0.25
 #: Entries of Parquet files that name nothing.
 _SEVERAL = (list, dict, np.ndarray)
 #: Usual names of what happened.
@@ -35,31 +37,35 @@ def named_columns(text: str, columns: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def check_once(table: pd.DataFrame, keys: pd.DataFrame, given: bool) -> None:
-    """Refuse rows about an input that another row was about, where a row stands for an input.
+def twice(table: pd.DataFrame, keys: pd.DataFrame, given: bool) -> tuple[str, ...]:
+    """What is said of rows about an input that another row was about.
 
-    ``given`` says that somebody named the keys. Else few columns do that are not all fractions; of
-    many, such as features, nobody can tell. A row with a missing entry has no name.
+    Where somebody named the keys (``given``) it is refused. Else few columns may be names that are
+    not all fractions, and are some if hardly any repeats: that is told, and each row is an input.
+    A row with a missing entry has no name.
     """
     if not given:
         keys = keys[_naming(keys)]
     if len(keys.columns) == 0:
-        return
+        return ()
     there = np.flatnonzero(~(keys.isna() | (keys == "")).any(axis=1).to_numpy())
     every = combined([codes_of(keys, name, missing=True) for name in keys.columns])[there]
     again = np.flatnonzero(repeated(every))
-    if again.size == 0:
-        return
+    if again.size == 0 or not (given or again.size <= _MOST_TWICE * len(every)):
+        return ()
     shown = []
     for row in again[:MOST_SHOWN]:
         first, later = int(there[(every == every[row]).argmax()]), int(there[row])
         name = " ".join(f"{key} {entry(keys[key].iloc[later])}" for key in keys.columns)
         shown.append(f"{place_of(table, later)} repeats {place_of(table, first)} ({name})")
-    raise ShapeError(
-        f"expected one row for each input: {', '.join(shown)}{and_more(again.size)}; inputs are "
-        f"told apart by {listed(keys.columns)}; if other columns do, name them: --by COLUMN,..., "
-        "or --by '' if every row is an input of its own"
-    )
+    rows = f"{', '.join(shown)}{and_more(again.size)}"
+    if given:
+        raise ShapeError(
+            f"expected one row for each input: {rows}; inputs are told apart by "
+            f"{listed(keys.columns)}; if other columns do, name them: --by COLUMN,..., or --by '' "
+            "if every row is an input of its own"
+        )
+    return (f"the same input twice? {rows}; every row is taken for an input of its own",)
 
 
 def _naming(keys: pd.DataFrame) -> list[str]:

@@ -41,7 +41,6 @@ from kuq.files.roles import (
 from kuq.files.row_keys import (
     MOST_SHOWN,
     and_more,
-    check_once,
     codes_of,
     combined,
     entry,
@@ -50,6 +49,7 @@ from kuq.files.row_keys import (
     place_of,
     repeated,
     telling,
+    twice,
     unused,
 )
 from kuq.files.stored import StoredPrediction
@@ -253,8 +253,8 @@ def _keys_of_rows(
     """What names the inputs of a table with a row for each, and what its reader may not expect."""
     others = table[[name for name in table.columns if name not in used and name != target]]
     keys = others if by is None else others[list(by)]
-    check_once(table, keys, by is not None)
-    return keys, unused(others[[n for n in others.columns if n not in (by or ())]], target)
+    rest = others[[name for name in others.columns if name not in (by or ())]]
+    return keys, (*twice(table, keys, by is not None), *unused(rest, target))
 
 
 def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
