@@ -37,8 +37,6 @@ class Made:
     notes: tuple[str, ...]
     #: The variables of the file that were used.
     used: tuple[str, ...]
-    #: Which cells of the event are known; None if all are.
-    cells: xr.DataArray | None
     #: Whether inputs count by their area in means.
     by_area: bool
 
@@ -81,8 +79,7 @@ def read_result(
     coordinates = {dim: readable(some[dim].values) for dim in dims if dim in some.coords}
     coordinates |= {dim: readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
-    cells = None if made.cells is None else made.cells.values
-    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, cells)
+    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1)
     member = call.layout.member
     missing = int(np.isnan(parts["total"]).sum())
     notes = []
@@ -178,7 +175,6 @@ class _Some:
     call: Call
     first: str | None
     step: int
-    cells: np.ndarray | None
 
     def __call__(self, places: np.ndarray) -> Part:
         from kuq.xarray.applied import Block
@@ -216,37 +212,15 @@ class _Some:
                 )
             outcome = self._outcome(found.outcome, places, thin, order)
         shape = np.broadcast_shapes(*(a.shape[: len(order)] for a in arrays))
-        arrays, masked = self._without_missing(arrays, shape)
         block = Block(operand.layout, tuple(operand.variables), core)
-        prediction, _ = block.prediction(tuple(arrays), shape)
+        numbers, masked = tuple(arrays), np.zeros(shape, dtype=bool)
+        if operand.layout.nan_policy == "propagate":
+            numbers, masked = block.filled(numbers, shape)
+        prediction, _ = block.prediction(numbers, shape)
         if outcome is not None:
             event = outcome.shape[len(order) :]
             outcome = np.broadcast_to(outcome, (*shape, *event))
-        return Part(prediction, masked, outcome, self.cells)
-
-    def _without_missing(
-        self, arrays: list[np.ndarray], batch: tuple[int, ...]
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Valid numbers for missing ones, and where they are missing, (batch…)."""
-        operand = self.call.operands[0]
-        layout = operand.layout
-        masked = np.zeros(batch, dtype=bool)
-        if layout.nan_policy != "propagate":
-            return arrays, masked
-        neutral = dict(zip(layout.family.parameters, layout.family.neutral, strict=True))
-        made = []
-        for name, array, dims in zip(operand.variables, arrays, operand.core, strict=True):
-            missing = np.isnan(array)
-            array = np.where(missing, neutral[name], array)
-            if self.cells is not None:
-                lost = [layout.event.index(dim) for dim in layout.event if dim not in dims]
-                known = np.any(self.cells, axis=tuple(lost))
-                after = sum(dim == layout.trailing for dim in dims)
-                missing = missing & known.reshape(*known.shape, *(1,) * after)
-            own = tuple(range(array.ndim - len(dims), array.ndim))
-            masked = masked | missing.any(axis=own)
-            made.append(array)
-        return made, masked
+        return Part(prediction, masked, outcome, operand.layout.cells)
 
     def _outcome(
         self,

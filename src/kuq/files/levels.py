@@ -12,7 +12,7 @@ import numpy as np
 from kuq.errors import ParameterError
 from kuq.files.decompose import GRIDS, Layout, checked_paths
 from kuq.files.decomposed import Partitioned, PartitionedFile
-from kuq.files.grid_cells import cell_weights, filled, never_known
+from kuq.files.grid_cells import Areas
 from kuq.files.grid_result import areas, readable, thinned, told_thinned
 from kuq.files.grid_source import Grid, opened, prediction_in, variables_in
 from kuq.files.grids import SCRATCH, in_pieces, needs_dask, telling, written
@@ -140,10 +140,10 @@ def _decomposed(
     estimator: str,
 ) -> tuple[xr.Dataset, Score, tuple[str, ...], bool]:
     """The parts, not yet computed, their score, notes, and whether inputs count by their area."""
-    from kuq.xarray.area import latitude_of
     from kuq.xarray.call import Settings
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.layout import Dimensions, layout_of
+    from kuq.xarray.missing import LEFT_OUT
     from kuq.xarray.partition import Asked, partition
 
     policy = layout.nan_policy or "propagate"
@@ -160,14 +160,11 @@ def _decomposed(
     read_as = "propagate" if policy == "omit" and names.sample is None else policy
     names = dataclasses.replace(names, nan_policy=read_as)
     data = in_pieces(grid.path, data, found, names, variables, levels.dims)
-    cells = never_known(data, names, layout_of(data, dims, "raise")[1]) if event else None
-    weights, notes = cell_weights(data, layout, cells)
-    if cells is not None:
-        data = filled(data, names, cells)
+    areas = Areas.of(data, layout)
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
-    u, resolved = partition(data, score, asked, dims, weights, estimator, settings)
+    u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)
+    notes = (*areas.notes, *([u.attrs[LEFT_OUT]] if LEFT_OUT in u.attrs else []))
     used = set(found.names.values())
     unused = [str(name) for name in grid.dataset.data_vars if str(name) not in used]
     told = (f"not used: {', '.join(unused)}",) if unused else ()
-    by_area = layout.area_weights and latitude_of(data) not in event
-    return u, resolved, (*found.notes, *notes, *told), by_area
+    return u, resolved, (*found.notes, *notes, *told), areas.of_inputs

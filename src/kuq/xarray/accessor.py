@@ -35,7 +35,7 @@ class Accessor:
         """The same as ``kuq.xarray.decompose`` of the data."""
         return measures.decompose(self._data, score, **options)
 
-    def entropy(self, score: kuq.Score | str, **options: Any) -> xr.DataArray:
+    def entropy(self, score: kuq.Score | str, **options: Any) -> Data:
         """The same as ``kuq.xarray.entropy`` of the data."""
         return measures.entropy(self._data, score, **options)
 
