@@ -225,7 +225,7 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     from kuq.files import Levels, partition_file
     from kuq.reports.page import PAGE
     from kuq.reports.summary import table_of_parts
-    from kuq.result import cut
+    from kuq.reports.words import score_in_words
 
     if options.directions is not None:
         raise ParameterError("--levels and --directions do not go together; leave one out")
@@ -252,10 +252,10 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     lines = [
         f"{found.source.name}: {one.description}",
         f"levels: {u.design}{fixed}",
-        f"score: {cut(repr(u.score))} ({u.units}; {u.method}; estimator {u.estimator})",
+        f"score: {score_in_words(u)} ({u.units}; {u.method})",
         *(f"note: {note}" for note in (*one.notes, u.note) if note),
         "",
-        table_of_parts(u, one.input_weights),
+        table_of_parts(u.known, one.input_weights),
         "",
         f"written: {found.out}",
     ]
@@ -286,7 +286,10 @@ def _directions(u: Uncertainty, directions: int | None) -> list[str]:
         return [f"all pairs of draws cost less than {directions} directions: no error by them", ""]
     from kuq.reports.words import largest_errors
 
-    return [f"standard errors over {directions} directions: {largest_errors(u)}", ""]
+    return [
+        f"standard errors over {directions} directions, given the draws: {largest_errors(u)}",
+        "",
+    ]
 
 
 def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:

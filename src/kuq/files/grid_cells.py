@@ -29,6 +29,12 @@ class Areas:
             return cls()
         return cls("area") if latitude_of(data) in layout.event else cls(None, True)
 
+    def along(self, data: xr.DataArray | xr.Dataset) -> xr.DataArray | None:
+        """The area of cells along the latitude of data, where it counts anywhere."""
+        from kuq.xarray.area import area_weights
+
+        return area_weights(data) if self.of_inputs or self.of_event else None
+
     @property
     def notes(self) -> tuple[str, ...]:
         if self.of_inputs:

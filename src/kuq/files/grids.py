@@ -146,7 +146,7 @@ def _decomposed(
         part.attrs.update(history)
     used = (*found.names.values(), *([layout.target] if layout.target else []))
     notes = (*found.notes, *areas.notes, *call.told.values())
-    return Made(u, call, about, notes, used, areas.of_inputs)
+    return Made(u, call, about, notes, used, areas)
 
 
 def in_pieces(

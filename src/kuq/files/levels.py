@@ -20,6 +20,7 @@ from kuq.files.stored import Progress
 from kuq.files.words import for_what
 from kuq.kernels.base import Score
 from kuq.partition import Partition
+from kuq.result import OF_LEVELS_OF_POINTS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,6 +87,9 @@ def partition_file(
         known = grid.dataset.coords
         coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
+        unknown = u.attrs.get("note") == OF_LEVELS_OF_POINTS
+        if unknown:  # what is not known is missing
+            u = u.assign(noise=(u["noise"] * np.nan).assign_attrs(u["noise"].attrs))
         with telling(progress):
             written(u.drop_encoding(), out, path)
     with opened(out) as grid:
@@ -93,6 +97,8 @@ def partition_file(
         some.load()
     total = some["total"]
     parts = {str(name): np.asarray(part.values) for name, part in some.data_vars.items()}
+    if unknown:
+        parts["noise"] = 0 * parts["total"]
     partition = Partition(
         total=parts.pop("total"),
         components=parts,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kuq.distributions.base import Prediction
 from kuq.errors import KuqError
 from kuq.files.decomposed import Decomposed, Part
 from kuq.kernels.base import Score
@@ -52,21 +51,38 @@ class Judgement:
     parts: dict[str, np.ndarray]
     #: Whether there are more cases than were looked at.
     thinned: bool
+    #: How much each case and each of ``pit`` counts.
+    weights: np.ndarray
+    pit_weights: np.ndarray
 
     @property
     def score(self) -> tuple[float, float]:
         """The mean loss and half of its 95 % interval."""
-        finite = self.losses[np.isfinite(self.losses)]
-        spread = finite.std(ddof=1) / np.sqrt(finite.size) if finite.size > 1 else np.nan
-        return float(finite.mean()), float(_TWO_SIGMA * spread)
+        there = np.isfinite(self.losses)
+        losses, weights = self.losses[there], self.weights[there]
+        mean = float(np.average(losses, weights=weights))
+        n = losses.size
+        if n < 2:
+            return mean, np.nan
+        spread = np.sqrt(n / (n - 1) * np.sum((weights * (losses - mean)) ** 2)) / weights.sum()
+        return mean, float(_TWO_SIGMA * spread)
 
     @property
     def rmse(self) -> float:
-        return float(np.sqrt(self.errors.mean()))
+        return float(np.sqrt(np.average(self.errors, weights=self.weights)))
 
     def coverage(self, level: float) -> float:
         """The share of outcomes inside of the central interval of this probability."""
-        return float(np.mean(np.abs(2 * self.pit - 1) <= level))
+        return self.share(np.abs(2 * self.pit - 1) <= level)
+
+    def share(self, some: np.ndarray) -> float:
+        """How much some of the coordinates of outcomes are of all."""
+        return float(np.average(some, weights=self.pit_weights))
+
+    @property
+    def size(self) -> float:
+        """So many coordinates of equal weight would leave as much to chance."""
+        return float(self.pit_weights.sum() ** 2 / np.sum(self.pit_weights**2))
 
 
 def judge(one: Decomposed) -> Judgement | None:
@@ -89,9 +105,14 @@ def judge(one: Decomposed) -> Judgement | None:
     if known.size > _MOST_CASES:
         known = known[np.linspace(0, known.size - 1, _MOST_CASES).astype(int)]
         thinned = True
-    prediction = cases(part.prediction, known)
-    y = _flat(part)[known]
-    return _judged(one, prediction, y, part.cells, thinned, _already(one, part, known))
+    already = _already(one, part, known)
+    part = replace(
+        part,
+        prediction=cases(part.prediction, known),
+        outcome=_flat(part)[known],
+        weights=None if part.weights is None else part.weights.ravel()[known],
+    )
+    return _judged(one, part, thinned, already)
 
 
 def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
@@ -121,28 +142,32 @@ def _known(part: Part) -> np.ndarray:
 
 def _judged(
     one: Decomposed,
-    prediction: Prediction,
-    y: np.ndarray,
-    cells: np.ndarray | None,
+    part: Part,
     thinned: bool,
     parts: dict[str, np.ndarray] | None,
 ) -> Judgement:
+    """The judgement of a part that holds cases along one axis, with all of their outcomes."""
+    prediction, y = part.prediction, part.outcome
+    assert y is not None
     y = np.where(np.isnan(y), 0.0, y)  # cells that do not count
-    squares = (np.asarray(prediction.mean()) - y) ** 2
-    counted = np.ones(y.shape[1:], dtype=bool) if cells is None else cells
-    errors = squares[:, counted].mean(axis=1) if y.ndim > 1 else squares
-    pit = pit_values(prediction, y)
-    pit = (pit[:, counted] if y.ndim > 1 else pit).ravel()
+    weights = np.ones(len(y)) if part.weights is None else part.weights
+    counted = np.ones(y.shape[1:]) if part.event_weights is None else part.event_weights
+    if part.cells is not None:
+        counted = counted * part.cells
+    there = counted > 0
+    squares = ((np.asarray(prediction.mean()) - y) ** 2)[:, there]
+    errors = np.average(squares, axis=1, weights=counted[there])
+    pit = pit_values(prediction, y)[:, there]
     own = one.uncertainty.score
     if parts is None:
         parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
     losses = np.asarray(score(prediction, y, own, **one.options), dtype=float)
     if losses.ndim > 1:
-        losses = losses.reshape(len(losses), -1).mean(axis=1)
+        losses = np.average(losses[:, there], axis=1, weights=counted[there])
     shown = shown_parts(one.uncertainty)
     every = {spelled(score_name(unweighted(own))): parts}
     for other in _others(own):
-        plain = other if cells is None else weighted(other, cells.astype(float))
+        plain = other if np.all(counted == 1) else weighted(other, counted / counted[there].mean())
         try:
             named = components(prediction, plain, **one.options)
         except KuqError:  # no closed form, no density: it has no place in the table
@@ -153,10 +178,12 @@ def _judged(
         count=len(y),
         losses=losses,
         errors=errors,
-        pit=pit,
+        pit=pit.ravel(),
         ranking=_ranking(every, shown, errors),
         parts=parts,
         thinned=thinned,
+        weights=weights,
+        pit_weights=np.outer(weights, counted[there]).ravel(),
     )
 
 
@@ -203,7 +230,10 @@ def how_counted(one: Decomposed) -> list[str]:
     elif not u.is_split:
         found.append("The mean score takes the members as they are, whatever their number.")
     if one.input_weights is not None:
-        found.append("All outcomes count alike here, whatever their area.")
+        found.append(
+            "Outcomes count by their area in the score, the error, coverage and PIT values, and "
+            "all alike in the ranking of errors."
+        )
     return found
 
 

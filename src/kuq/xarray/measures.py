@@ -103,7 +103,11 @@ def of_members(data: Data, call: Call, estimator: str, directions: int | None = 
     names = {part: f"{part} uncertainty" for part in _PARTS}
     if directions is not None:
         options["directions"] = directions
-        names |= {f"{part}_standard_error": f"standard error of {names[part]}" for part in _PARTS}
+        names |= {
+            f"{part}_standard_error": f"standard error of {names[part]} over directions, given the "
+            "draws"
+            for part in _PARTS
+        }
     outputs = [call.outputs(trial.total)] * len(names)
     found = call.measured(_Decompose(call.score, options), outputs)
     units = units_of(call.score, call.operands[0].variables)
@@ -188,6 +192,9 @@ def entropy(
     found = call.measured(_Estimated(kuq.entropy, call.score, options), [outputs] * 2)
     names = ("entropy", "entropy_standard_error")
     named = {name: _described(one, name, call) for name, one in zip(names, found, strict=True)}
+    named[names[1]].attrs["long_name"] = (
+        "standard error of entropy over directions, given the draws"
+    )
     return xr.Dataset(named)
 
 

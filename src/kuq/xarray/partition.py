@@ -74,14 +74,15 @@ def partition(
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, trial.method, estimator=estimator, unbiased=unbiased)
     history["design"] = design.text
-    if call.layout.family is POINTS:
-        history["note"] = OF_LEVELS_OF_POINTS
     if design.fixed:
         history["fixed"] = ", ".join(design.levels[k] for k in sorted(design.fixed))
     parts = {
         name: described(part, _in_words(name), units).rename(name)
         for name, part in zip(names, found, strict=True)
     }
+    if call.layout.family is POINTS:
+        history["note"] = OF_LEVELS_OF_POINTS
+        parts["noise"] = parts["noise"].assign_attrs(long_name="noise of the members, unknown")
     return xr.Dataset(parts, attrs={**kept_attributes(data), **history, **call.told}), call.score
 
 
