@@ -131,7 +131,7 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
     if any(is_pattern(text, names) for text in given.values()):
         found = _by_patterns(given, names)
     elif not given and len(names) > 1:
-        found = _of_members(grid, layout, names)
+        found = _pairs(names) or _of_members(grid, layout, names)
     else:
         found = {}
     if not found:
@@ -163,6 +163,33 @@ def _by_patterns(given: dict[str, str], names: list[str]) -> dict[str, dict[str,
             f"{listed(found[incomplete[0]].values())}"
         )
     return found
+
+
+def _pairs(names: list[str]) -> dict[str, dict[str, str]]:
+    """Means and spreads of one or more things by the ends of their names: t2m_mean and t2m_std."""
+    if any(role_of(name) not in (None, "weights") for name in names):
+        return {}
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in names:
+        thing, _, last = name.rpartition("_")
+        role = {"loc": "loc", "scale": "scale", "variance": "scale"}.get(role_of(last) or "")
+        if thing and role is not None:
+            found.setdefault(thing, {}).setdefault(role, []).append(name)
+    weighing = [name for name in names if role_of(name) == "weights"]
+    weights = {"weights": weighing[0]} if weighing else {}
+    pairs = {thing: roles for thing, roles in found.items() if len(roles) == 2}
+    for thing, roles in pairs.items():
+        for role, own in roles.items():
+            if len(own) > 1:
+                raise ParameterError(
+                    f"{listed(own)} may each be the {role} of {thing!r}; remove all but one, or "
+                    f"name the one that is meant: --loc {roles['loc'][0]} --scale "
+                    f"{roles['scale'][0]}"
+                )
+    return {
+        thing: {role: own[0] for role, own in roles.items()} | weights
+        for thing, roles in pairs.items()
+    }
 
 
 def _of_members(grid: Grid, layout: Layout, names: list[str]) -> dict[str, dict[str, str]]:

@@ -105,6 +105,7 @@ def _decomposed(
     """The components of one variable, not yet computed, and how they come about."""
     from kuq.xarray.call import Settings, is_of_one_model, prepared, with_members
     from kuq.xarray.dimensions import AUTO
+    from kuq.xarray.hints import unused_levels
     from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.measures import is_split, of_members, of_one_model
 
@@ -145,7 +146,8 @@ def _decomposed(
     for part in u.data_vars.values():
         part.attrs.update(history)
     used = (*found.names.values(), *([layout.target] if layout.target else []))
-    notes = (*found.notes, *areas.notes, *call.told.values())
+    hint = unused_levels(data, names, command=True)
+    notes = (*found.notes, *areas.notes, *call.told.values(), *([hint] if hint else []))
     return Made(u, call, about, notes, used, areas)
 
 

@@ -148,6 +148,7 @@ def _decomposed(
     """The parts, not yet computed, their score, notes, and whether inputs count by their area."""
     from kuq.xarray.call import Settings
     from kuq.xarray.dimensions import AUTO
+    from kuq.xarray.hints import crossing
     from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.missing import LEFT_OUT
     from kuq.xarray.partition import Asked, partition
@@ -170,6 +171,8 @@ def _decomposed(
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
     u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)
     notes = (*areas.notes, *([u.attrs[LEFT_OUT]] if LEFT_OUT in u.attrs else []))
+    hint = "" if policy == "omit" else crossing(data, levels.dims, levels.crossed, command=True)
+    notes = (*notes, *([hint] if hint else []))
     used = set(found.names.values())
     unused = [str(name) for name in grid.dataset.data_vars if str(name) not in used]
     told = (f"not used: {', '.join(unused)}",) if unused else ()

@@ -17,6 +17,7 @@ from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO
+from kuq.xarray.hints import crossing, unused_levels
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
 from kuq.xarray.partition import Asked, partition
 
@@ -59,7 +60,8 @@ def decompose(
     result has ``total``, ``noise`` and what each level adds. Each lies inside of those before it,
     unless ``crossed`` names it; ``fixed`` names levels that are there as a whole. Then
     ``member_weights`` is a DataArray along some of them, and ``nan_policy="omit"`` leaves out
-    members without a number, so that groups may have different sizes.
+    members without a number, so that groups may have different sizes. A result has a ``hint`` where
+    inputs are called like levels, or levels look as if they were crossed.
 
     >>> import kuq, numpy as np, xarray
     >>> loc = xarray.DataArray([[0.0, 1.0], [2.0, 1.0]], dims=("member", "time"))
@@ -81,7 +83,9 @@ def decompose(
             raise kuq.ParameterError("level_dims and directions do not go together; omit one")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        return partition(data, score, levels, asked, weights, chosen, settings)[0]
+        found = partition(data, score, levels, asked, weights, chosen, settings)[0]
+        omitted = settings.get("nan_policy") == "omit"  # then groups are of their own
+        return _hinted(found, "" if omitted else crossing(data, levels.dims, crossed))
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
@@ -91,9 +95,15 @@ def decompose(
                 "directions, or use kuq.xarray.entropy(…, member_dim=None, directions=…)"
             )
         one = dataclasses.replace(asked, member=None)
-        return of_one_model(data, prepared([data], score, one, weights, settings))
+        call = prepared([data], score, one, weights, settings)
+        return _hinted(of_one_model(data, call), unused_levels(data, call.layout))
     call = prepared([data], score, with_members(data, asked), weights, settings)
-    return of_members(data, call, estimator or usual_estimator(score), directions)
+    found = of_members(data, call, estimator or usual_estimator(score), directions)
+    return _hinted(found, unused_levels(data, call.layout))
+
+
+def _hinted(found: xr.Dataset, hint: str) -> xr.Dataset:
+    return found.assign_attrs(hint=hint) if hint else found
 
 
 def of_members(data: Data, call: Call, estimator: str, directions: int | None = None) -> xr.Dataset:
