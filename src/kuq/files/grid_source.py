@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -334,7 +334,9 @@ class Doubles:
     name: str
     squared: bool
     role: str = "samples"
-    nan_policy: str = "propagate"
+    nan_policy: str | None = "propagate"
+    #: Coordinates along dimensions, where they have some.
+    labels: Mapping[Hashable, np.ndarray] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -350,13 +352,19 @@ class Doubles:
 
     def _place(self, key: Any, shape: tuple[int, ...]) -> Callable[[int], str]:
         """Says where in the file an entry of a piece is."""
+        from kuq.xarray.missing import label
+
         keys = key if isinstance(key, tuple) else (key,)
         starts = [(one.start or 0) if isinstance(one, slice) else 0 for one in keys]
 
         def said(at: int) -> str:
             index = np.unravel_index(at, shape)
             named = zip(self.variable.dims, index, starts, strict=False)
-            return ", ".join(f"{dim} {int(i) + start}" for dim, i, start in named)
+            places = {dim: int(i) + start for dim, i, start in named}
+            return ", ".join(
+                f"{dim} {label(self.labels[dim][at]) if dim in self.labels else at}"
+                for dim, at in places.items()
+            )
 
         return said
 
@@ -364,5 +372,6 @@ class Doubles:
         with reading(self.path):
             values = self.variable[key].values
         values = as_doubles(self.name, values)
-        check_values(self.role, self.name, values, self.nan_policy, self._place(key, values.shape))
+        policy = self.nan_policy or "propagate"
+        check_values(self.role, self.name, values, policy, self._place(key, values.shape))
         return as_scale(self.name, values) if self.squared else values

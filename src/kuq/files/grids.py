@@ -186,6 +186,7 @@ def in_pieces(
                 found.squared and name == "scale",
                 _ROLES.get(name, name),
                 names.nan_policy,
+                {dim: variable[dim].values for dim in variable.dims if dim in variable.coords},
             ),
             pieces,
         )

@@ -50,9 +50,9 @@ def _some(operand: Operand) -> kuq.Prediction:
     )
     block = Block(operand.layout, tuple(operand.variables), operand.core)
     if operand.layout.nan_policy != "omit":
-        arrays, masked = block.filled(tuple(ordered), batch)
+        filled, masked = block.filled(tuple(ordered), batch)
         if masked.any():
-            ordered, batch = _known(arrays, operand.core, masked)
+            ordered, batch = _known(filled, operand.core, masked)
     return block.prediction(tuple(ordered), batch)[0]
 
 

@@ -100,7 +100,7 @@ def check_outcome(outcome: xr.DataArray, layout: Layout) -> None:
 
 def gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
     """Where values (batch…, core…) are missing and should be there."""
-    missing = np.isnan(values) & _counted(core, layout)
+    missing: Numbers = np.isnan(values) & _counted(core, layout)
     if layout.nan_policy is None:
         missing &= ~_whole(missing, core, layout)
     return missing
@@ -128,11 +128,12 @@ def _place(where: xr.DataArray, gaps: Numbers) -> str:
     for dim, at in zip(where.dims, index, strict=True):
         labels = [c for c in where.coords.values() if c.dims == (dim,)]
         own = [c for c in labels if c.name == dim] or labels
-        said += [f"{c.name} {_label(c.values[at])}" for c in own] or [f"{dim} {int(at)}"]
+        said += [f"{c.name} {label(c.values[at])}" for c in own] or [f"{dim} {int(at)}"]
     return "at " + ", ".join(said) if said else ""
 
 
-def _label(value: Any) -> str:
+def label(value: Any) -> str:
+    """A coordinate in an error."""
     if isinstance(value, np.datetime64):
         return str(np.datetime_as_string(value, unit="auto"))
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
