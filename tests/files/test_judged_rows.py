@@ -136,3 +136,34 @@ def test_areas_weigh_the_judgement_of_a_field(tmp_path):
     fields = kuq.Ensemble(kuq.Normal(data["mean"].values, 1.0, event_ndim=2))
     losses = kuq.score(fields, y, kuq.Energy(weights=area[0]))
     assert found.score[0] == pytest.approx(losses.mean(), rel=1e-9)
+
+
+def test_cells_that_were_never_observed_are_left_out_of_the_judgement(tmp_path, capsys):
+    """Forecasts everywhere, observations over land: nothing was judged."""
+    _, data, area = field_with_outcomes(tmp_path / "f.nc")
+    land = np.add.outer(np.arange(5), np.arange(6)) % 3 > 0
+    data["obs"] = data["obs"].where(xr.DataArray(land, dims=("lat", "lon")))
+    data.to_netcdf(tmp_path / "g.nc")
+    layout = Layout(target="obs", event=("lat", "lon"), area_weights=True)
+    found = judge(decompose_file(tmp_path / "g.nc", kuq.Energy(), layout=layout).only)
+    assert (found.count, found.unobserved) == (4, int((~land).sum()))
+    shares = area[0][land] / area[0][land].mean()
+    fields = kuq.Ensemble(kuq.Normal(data["mean"].values[..., land], 1.0, event_ndim=1))
+    y = data["obs"].values[:, land]
+    losses = kuq.score(fields, y, kuq.Energy(weights=shares))
+    assert found.score[0] == pytest.approx(losses.mean(), rel=1e-9)
+    named = kuq.xarray.score(
+        data[["mean", "std"]], data["obs"], "energy", event_dims=("lat", "lon"), weights="area"
+    )
+    assert found.score[0] == pytest.approx(float(named.mean()), rel=1e-9)
+    words = ("--target", "obs", "--event", "lat,lon", "--score")
+    said = run(capsys, "decompose", tmp_path / "g.nc", *words, "energy")
+    assert f"{(~land).sum()} cells were never observed and do not count here" in said
+    said = run(capsys, "decompose", tmp_path / "g.nc", *words, "log")
+    assert "fewer than two predictions have an outcome" in said
+
+
+def test_neighbours_on_a_grid_are_not_independent(tmp_path, capsys):
+    field_with_outcomes(tmp_path / "f.nc")
+    said = run(capsys, "decompose", tmp_path / "f.nc", "--target", "obs")
+    assert "intervals take outcomes as independent" in said

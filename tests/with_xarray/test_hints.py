@@ -48,6 +48,16 @@ def test_models_beside_draws_are_members(tmp_path, capsys):
     assert found.attrs["hint"].endswith("member_dim='source_id' compares them")
 
 
+def test_models_and_runs_are_asked_for_in_words_of_the_command(tmp_path, capsys):
+    """They were those of Python: member_dim=... and so on."""
+    data("model", "number", "time").to_netcdf(tmp_path / "f.nc")
+    assert main(["decompose", str(tmp_path / "f.nc")]) == 2
+    error = capsys.readouterr().err
+    assert "name it: --member DIM" in error
+    assert "--member model, --draws number" in error
+    assert "_dim" not in error
+
+
 def test_other_dimensions_are_not(tmp_path, capsys):
     assert "counts as" not in said(capsys, tmp_path, data("number", "time", "station"))
     assert "hint" not in kuq.xarray.decompose(data("model", "lead", "lat"), "crps").attrs

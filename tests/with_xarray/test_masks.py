@@ -54,8 +54,13 @@ def test_masked_cells_are_no_part_of_the_field(law, score):
         np.testing.assert_allclose(found.total, expected.total, rtol=1e-7)
         np.testing.assert_allclose(found.epistemic, expected.epistemic, rtol=1e-7)
         assert f"{SEA.sum()} of 30 cells are missing" in found.attrs["left_out"]
-    lazy = kuq.xarray.decompose(data.chunk(time=1), score, event_dims=FIELD).compute()
-    np.testing.assert_allclose(lazy.total, expected.total, rtol=1e-7)
+    lazy = data.chunk(time=1)
+    options = {"event_dims": FIELD, "nan_policy": "propagate"}
+    found = kuq.xarray.decompose(lazy, score, **options).compute()
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-7)
+    if isinstance(score, kuq.Energy):  # nothing is read unless it is asked for
+        with pytest.raises(kuq.ParameterError, match="leaves cells out that are missing in every"):
+            kuq.xarray.decompose(lazy, score, event_dims=FIELD).compute()
     xr.testing.assert_identical(
         data.kuq.decompose(score, event_dims=FIELD),
         kuq.xarray.decompose(data, score, event_dims=FIELD),

@@ -17,7 +17,7 @@ from kuq.cli.arguments import (
     score_with_estimator,
 )
 from kuq.cli.progress import ProgressBar
-from kuq.errors import NoClosedFormError, ParameterError
+from kuq.errors import KuqError, ParameterError
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
@@ -271,11 +271,13 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
 
 @contextmanager
 def _in_words_of_the_command() -> Iterator[None]:
+    from kuq.files.options import in_command
+
     try:
         yield
-    except NoClosedFormError as error:
+    except KuqError as error:
         text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
-        raise NoClosedFormError(text) from None
+        raise type(error)(in_command(text)) from None
 
 
 def _directions(u: Uncertainty, directions: int | None) -> list[str]:

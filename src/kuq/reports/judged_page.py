@@ -45,7 +45,7 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
             f"prediction-rejection ratio of {best}, the best here: 0 an oracle, 1 random",
         )
     yield "</div>"
-    yield paragraph(" ".join([_coverage_in_words(judged), *how_counted(one)]))
+    yield paragraph(" ".join([_coverage_in_words(judged), *how_counted(one, judged)]))
     yield "<div class='figures'>"
     yield figure(
         _coverage(judged), "Coverage", keys([("s0", "found"), ("oracle", "as it should be")])

@@ -54,6 +54,8 @@ class Judgement:
     #: How much each case and each of ``pit`` counts.
     weights: np.ndarray
     pit_weights: np.ndarray
+    #: Coordinates of an outcome that were never observed, and do not count.
+    unobserved: int = 0
 
     @property
     def score(self) -> tuple[float, float]:
@@ -97,7 +99,7 @@ def judge(one: Decomposed) -> Judgement | None:
     wanted = max(_FEWEST_ROWS, -(-_MOST_CASES // places))
     most = max(1, min(wanted, _MOST_NUMBERS // each))
     chosen = np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(int))
-    part = one.part(chosen)
+    part, judged_by, unobserved = _observed(one.part(chosen), one.uncertainty.score)
     known = _known(part)
     if known.size < 2:
         return None
@@ -112,7 +114,7 @@ def judge(one: Decomposed) -> Judgement | None:
         outcome=_flat(part)[known],
         weights=None if part.weights is None else part.weights.ravel()[known],
     )
-    return _judged(one, part, thinned, already)
+    return replace(_judged(one, part, judged_by, thinned, already), unobserved=unobserved)
 
 
 def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
@@ -131,6 +133,22 @@ def _flat(part: Part) -> np.ndarray:
     return outcome.reshape(-1, *own)
 
 
+def _observed(part: Part, own: Score) -> tuple[Part, Score, int]:
+    """The part and the score with those cells only that were ever observed; how many were not."""
+    outcome = _flat(part)
+    counted = np.ones(outcome.shape[1:], dtype=bool) if part.cells is None else part.cells
+    seen = counted & ~np.isnan(outcome).all(axis=0)
+    if outcome.ndim == 1 or np.array_equal(seen, counted) or not seen.any():
+        return part, own, 0
+    given = getattr(own, "weights", None)
+    weights = seen * (1.0 if given is None else np.asarray(given))
+    try:
+        judged_by = weighted(unweighted(own), weights * (seen.sum() / weights.sum()))
+    except KuqError:  # a score without weights judges whole outcomes only
+        return part, own, 0
+    return replace(part, cells=seen), judged_by, int(counted.sum() - seen.sum())
+
+
 def _known(part: Part) -> np.ndarray:
     """The positions of inputs with a prediction and a whole outcome."""
     missing = np.isnan(_flat(part))
@@ -143,6 +161,7 @@ def _known(part: Part) -> np.ndarray:
 def _judged(
     one: Decomposed,
     part: Part,
+    judged_by: Score,
     thinned: bool,
     parts: dict[str, np.ndarray] | None,
 ) -> Judgement:
@@ -161,7 +180,7 @@ def _judged(
     own = one.uncertainty.score
     if parts is None:
         parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
-    losses = np.asarray(score(prediction, y, own, **one.options), dtype=float)
+    losses = np.asarray(score(prediction, y, judged_by, **one.options), dtype=float)
     if losses.ndim > 1:
         losses = np.average(losses[:, there], axis=1, weights=counted[there])
     shown = shown_parts(one.uncertainty)
@@ -222,7 +241,7 @@ def _ranking(
         return None
 
 
-def how_counted(one: Decomposed) -> list[str]:
+def how_counted(one: Decomposed, judged: Judgement) -> list[str]:
     """What a reader who compares mean scores has to know of this one, as sentences."""
     u, found = one.uncertainty, []
     if u.method == "samples" and u.unbiased in (True, "samples"):
@@ -233,6 +252,12 @@ def how_counted(one: Decomposed) -> list[str]:
         found.append(
             "Outcomes count by their area in the score, the error, coverage and PIT values, and "
             "all alike in the ranking of errors."
+        )
+    if judged.unobserved:
+        found.append(f"{judged.unobserved} cells were never observed and do not count here.")
+    if np.ndim(u.total) > 1:
+        found.append(
+            "Intervals take outcomes as independent; where neighbours are not, they are too narrow."
         )
     return found
 
@@ -258,7 +283,7 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
         f"{100 * judged.coverage(0.9):.0f} % of the outcomes"
     )
-    for sentence in how_counted(one):
+    for sentence in how_counted(one, judged):
         yield f"  {sentence[0].lower()}{sentence[1:-1]}"
     if judged.ranking is not None:
         best = judged.ranking.best

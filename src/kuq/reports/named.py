@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from collections.abc import Hashable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kuq.errors import KuqError, ParameterError, ShapeError
 from kuq.files.decompose import Layout, decompose_file
 from kuq.files.levels import Levels, partition_file
+from kuq.files.options import in_python
 from kuq.files.roles import Names
 from kuq.kernels.base import Score
 from kuq.kernels.marginal import CRPS
@@ -77,15 +77,18 @@ def named_page(
         try:
             if level_dims is None:
                 found = decompose_file(path, as_score(score), **shared, **options)
-                told = [replace(one, notes=_in_python(one.notes)) for one in found.variables]
+                told = [
+                    replace(one, notes=tuple(map(in_python, one.notes))) for one in found.variables
+                ]
                 return report_page(title, told)
             level = (fixed,) if isinstance(fixed, str) else tuple(fixed)
             levels = Levels(tuple(map(str, level_dims)), tuple(crossed), level)
             parts = partition_file(path, as_score(score), levels, **shared, **options).result
-            return levels_page(title, {"": replace(parts, notes=_in_python(parts.notes))})
+            return levels_page(
+                title, {"": replace(parts, notes=tuple(map(in_python, parts.notes)))}
+            )
         except KuqError as error:
-            (text,) = _in_python([str(error).replace(str(path), "the data")])
-            raise type(error)(text) from None
+            raise type(error)(in_python(str(error).replace(str(path), "the data"))) from None
 
 
 def _draws(sample_dim: Hashable | None, draws_dim: Hashable | None) -> str | None:
@@ -151,29 +154,3 @@ def _write(dataset: xr.Dataset, path: Path) -> None:
         raise ParameterError(
             f"the data cannot be written as NetCDF, from which the page is made: {text}"
         ) from None
-
-
-_OPTIONS = {
-    "levels": "level_dims",
-    "crossed": "crossed",
-    "member": "member_dim",
-    "draws": "draws_dim",
-    "event": "event_dims",
-    "nan": "nan_policy",
-    "points": "data",
-}
-#: What an error says of files beside what it says of Python.
-_OF_FILES = re.compile(r" \(for a file: [^)]*\)")
-
-
-def _in_python(notes: Sequence[str]) -> tuple[str, ...]:
-    """Notes with the options of Python in place of those of the command line."""
-
-    def option(found: re.Match[str]) -> str:
-        values = tuple(found[2].split(","))
-        if found[1] == "points":
-            return f"data[{found[2]!r}]"
-        return f"{_OPTIONS[found[1]]}={values if len(values) > 1 else values[0]!r}"
-
-    form = re.compile(rf"--({'|'.join(_OPTIONS)}) ([\w,]+)")
-    return tuple(form.sub(option, _OF_FILES.sub("", note)) for note in notes)

@@ -29,7 +29,8 @@ class Settings(TypedDict, total=False):
     such a prediction has no result (NaN), and a cell of ``event_dims`` that is missing in every
     prediction is left out, which the attribute ``left_out`` says; any other NaN is an error.
     "raise": every NaN is; "propagate": none is, and predictions with one have no result; "omit":
-    missing draws are left out.
+    missing draws are left out. Looking for masks of ``event_dims`` reads data: in Dask arrays it is
+    done only if "propagate" or "omit" asks for it.
     ``component_dim`` and ``rank_dim``: the dimension of mixture components, and of the columns of
     a low-rank factor. ``member_weights``: numbers along the member dimension.
     """
@@ -120,7 +121,10 @@ def prepared(
     )
     policy = settings.get("nan_policy")
     found = [(one, *layout_of(one, dims, policy)) for one in data]
-    cells = known_cells(found, outcome) if dims.event and policy != "raise" else None
+    lazy = any(v.chunks is not None for *_, variables in found for v in variables.values())
+    # Looking for masks reads data, so that of Dask arrays it has to be asked for.
+    looked_for = policy in ("propagate", "omit") or (policy is None and not lazy)
+    cells = known_cells(found, outcome) if dims.event and looked_for else None
     operands = []
     for position, (one, layout, variables) in enumerate(found):
         layout = dataclasses.replace(

@@ -52,8 +52,8 @@ def _models_and_runs(candidates: list[Hashable]) -> str:
         return ""
     return (
         f". If {runs[0]!r} holds runs of each model, they are its draws: "
-        f"member_dim={models[0]!r}, draws_dim={runs[0]!r} (for a file: --member {models[0]} "
-        f"--draws {runs[0]}); member_dim={runs[0]!r} looks at the runs of every model by itself"
+        f"member_dim={models[0]!r}, draws_dim={runs[0]!r}; member_dim={runs[0]!r} looks at the "
+        "runs of every model by itself"
     )
 
 

@@ -115,9 +115,11 @@ def gap_error(
     place = "in a chunk of the Dask array" if where is None else _place(where, gaps)
     omit = ', "omit" leaves missing draws out' if layout.family is SAMPLES else ""
     others = "" if layout.nan_policy == "raise" else ", and is not missing throughout"
+    masks = "leaves cells out that are missing in every prediction, and "
     return kuq.ParameterError(
         f"{str(name)!r} must be finite, and is missing (NaN) {place}{more}{others}; "
-        f'nan_policy="propagate" gives such predictions no result{omit}'
+        f'nan_policy="propagate" {masks if where is None and layout.event else ""}gives such '
+        f"predictions no result{omit}"
     )
 
 
