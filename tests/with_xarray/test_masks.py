@@ -183,3 +183,15 @@ def test_a_missing_run_of_levels_is_named():
     runs.loc[{"model": "x", "number": "a", "lat": -60.0, "lon": 60.0}] = np.nan
     with pytest.raises(kuq.ParameterError, match="lat -60, lon 60, model x, number a"):
         kuq.xarray.decompose(runs.drop_sel(number="c"), "crps", **levels)
+
+
+def test_outcomes_on_another_grid_are_refused_with_a_remedy():
+    """The error was one of xarray, without a word on what to do."""
+    data = data_of("normals", 10)
+    y = data["loc"].isel(number=0, drop=True)
+    with pytest.raises(kuq.ShapeError, match=r"different coordinates.*reindex_like"):
+        kuq.xarray.score(data, y[:, ::-1], "crps")
+    with pytest.raises(kuq.ShapeError, match=r"different coordinates.*reindex_like"):
+        kuq.xarray.divergence(data, data.isel(lat=slice(None, None, -1)), "crps")
+    found = kuq.xarray.score(data, y[:, ::-1].reindex_like(data), "crps")
+    xr.testing.assert_identical(found, kuq.xarray.score(data, y, "crps"))

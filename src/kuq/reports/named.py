@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kuq.errors import KuqError, ParameterError, ShapeError
+from kuq.errors import KuqError, ParameterError
 from kuq.files.decompose import Layout, decompose_file
 from kuq.files.levels import Levels, partition_file
 from kuq.files.options import in_python
@@ -129,15 +129,9 @@ _OUTCOMES = "{} (outcome)"
 
 
 def _beside(data: xr.Dataset, outcomes: Mapping[str, xr.DataArray]) -> xr.Dataset:
-    import xarray as xr
+    from kuq.xarray.dimensions import check_coordinates
 
-    try:
-        xr.align(data, *outcomes.values(), join="exact", copy=False)
-    except ValueError as error:
-        raise ShapeError(
-            f"y and the prediction have different coordinates: {error}; y.reindex_like(prediction) "
-            "has NaN where nothing is known"
-        ) from None
+    check_coordinates("y and the prediction", data, *outcomes.values())
     return data.assign({name: one.drop_attrs() for name, one in outcomes.items()})
 
 

@@ -16,7 +16,7 @@ from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
-from kuq.xarray.dimensions import AUTO
+from kuq.xarray.dimensions import AUTO, check_coordinates
 from kuq.xarray.hints import crossing, unused_levels
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
 from kuq.xarray.partition import Asked, partition
@@ -240,6 +240,7 @@ def divergence(
     if "member_weights" in settings:
         raise kuq.ParameterError("member_weights of which prediction? divergence takes none")
     call = prepared([p, q], score, dims, weights, settings)
+    check_coordinates("the predictions", *(v for o in call.operands for v in o.variables.values()))
     left, right = call.trials()
     outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
     measure = _First(kuq.divergence, call.score, call.options)
@@ -274,6 +275,7 @@ def score(
     dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
     if missing := [dim for dim in dims.event if dim not in outcome.dims]:
         raise kuq.ShapeError(f"the outcome lacks the event dimensions {missing}")
+    check_coordinates("the prediction and the outcome", data, outcome)
     call = prepared([data], score, dims, weights, settings, outcome)
     if clash := [dim for dim in outcome.dims if dim in call.layout.own]:
         raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
