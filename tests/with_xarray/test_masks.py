@@ -195,3 +195,15 @@ def test_outcomes_on_another_grid_are_refused_with_a_remedy():
         kuq.xarray.divergence(data, data.isel(lat=slice(None, None, -1)), "crps")
     found = kuq.xarray.score(data, y[:, ::-1].reindex_like(data), "crps")
     xr.testing.assert_identical(found, kuq.xarray.score(data, y, "crps"))
+
+
+def test_no_days_and_no_numbers():
+    data = data_of("normals", 11)
+    empty = kuq.xarray.decompose(data.isel(time=slice(0)), "energy", event_dims=FIELD)
+    assert empty.total.shape == (0,)
+    words = data["loc"].astype(str)
+    for score in ("crps", "gaussian:median"):
+        with pytest.raises(kuq.ParameterError, match="real numbers"):
+            kuq.xarray.decompose(words, score, event_dims=FIELD)
+    with pytest.raises(kuq.ParameterError, match="real numbers"):
+        kuq.xarray.score(data, words.isel(number=0, drop=True), "crps", event_dims=FIELD)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -210,10 +210,14 @@ def _outcome(
     return np.broadcast_to(y, (*batch, *y.shape[y.ndim - len(present) :]))
 
 
+def check_numbers(arrays: Iterable[xr.DataArray]) -> None:
+    """Refuse data that are no real numbers."""
+    for array in arrays:
+        if array.dtype.kind not in "fiub":
+            raise kuq.ParameterError(f"data must hold real numbers, got dtype {array.dtype}")
+
+
 def _result_dtype(arrays: list[xr.DataArray]) -> np.dtype[Any]:
     kinds = [a.dtype for a in arrays]
-    for kind in kinds:
-        if kind.kind not in "fiub":
-            raise kuq.ParameterError(f"data must hold real numbers, got dtype {kind}")
     floating = [kind for kind in kinds if kind.kind == "f"]
     return np.result_type(*floating) if floating else np.dtype(np.float64)

@@ -14,7 +14,7 @@ import kuq
 from kuq.kernels.base import MarginalStage
 from kuq.kernels.names import as_score
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.xarray.applied import Measure, Operand, applied
+from kuq.xarray.applied import Measure, Operand, applied, check_numbers
 from kuq.xarray.bandwidths import with_numbers
 from kuq.xarray.dimensions import AUTO, MEMBER, needed
 from kuq.xarray.event_weights import with_weights
@@ -121,7 +121,9 @@ def prepared(
     )
     policy = settings.get("nan_policy")
     found = [(one, *layout_of(one, dims, policy)) for one in data]
-    lazy = any(v.chunks is not None for *_, variables in found for v in variables.values())
+    every = [variable for *_, variables in found for variable in variables.values()]
+    check_numbers(every if outcome is None else [*every, outcome])
+    lazy = any(variable.chunks is not None for variable in every)
     # Looking for masks reads data, so that of Dask arrays it has to be asked for.
     looked_for = policy in ("propagate", "omit") or (policy is None and not lazy)
     cells = known_cells(found, outcome) if dims.event and looked_for else None

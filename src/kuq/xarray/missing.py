@@ -52,7 +52,7 @@ def _never(
 ) -> xr.DataArray | None:
     """Where a variable is missing throughout; None if that is nowhere."""
     kept = [dim for dim in event if dim in variable.dims]
-    if not kept:
+    if not kept or variable.size == 0:
         return None
     others = [dim for dim in variable.dims if dim not in kept]
     first = variable.isel({dim: 0 for dim in others if dim not in own})
@@ -90,7 +90,8 @@ def check_gaps(variables: Mapping[str, xr.DataArray], layout: Layout) -> None:
 
 def check_outcome(outcome: xr.DataArray, layout: Layout) -> None:
     """The same of what happened."""
-    if layout.nan_policy in (None, "raise") and outcome.chunks is None:
+    lazy = outcome.chunks is not None
+    if layout.nan_policy in (None, "raise") and not lazy and outcome.dtype.kind == "f":
         core = [dim for dim in layout.event if dim in outcome.dims]
         ordered = outcome.transpose(..., *core)
         gaps = gaps_in(ordered.values, core, layout)
@@ -100,7 +101,10 @@ def check_outcome(outcome: xr.DataArray, layout: Layout) -> None:
 
 def gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
     """Where values (batch…, core…) are missing and should be there."""
-    missing: Numbers = np.isnan(values) & _counted(core, layout)
+    missing: Numbers = np.isnan(values)
+    if not missing.any():
+        return missing
+    missing = missing & _counted(core, layout)
     if layout.nan_policy is None:
         missing &= ~_whole(missing, core, layout)
     return missing
@@ -146,6 +150,8 @@ def filled(
 ) -> tuple[Numbers, Numbers]:
     """Valid numbers for missing ones, and which predictions these leave without a result."""
     missing = np.isnan(values)
+    if not missing.any():  # most are whole, and need no copy
+        return values, np.zeros(values.shape[: values.ndim - len(core)], dtype=bool)
     counted = missing & _counted(core, layout)
     axes = tuple(range(values.ndim - len(core), values.ndim))
     return np.where(missing, neutral, values), np.any(counted, axis=axes)
