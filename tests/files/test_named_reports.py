@@ -72,6 +72,9 @@ def test_datasets_have_a_section_for_each_variable(tmp_path):
     outcomes = xr.Dataset({"t2m": y, "tp": y + 5.0})
     text = kuq.report(both, y=outcomes, path=tmp_path / "p.html").read_text(encoding="utf-8")
     assert text.count("How good it is") == 2
+    pair = {"t2m": data, "tp": data + 5.0}
+    again = kuq.report(pair, y=outcomes, path=tmp_path / "q.html").read_text(encoding="utf-8")
+    assert again == text
     normals = xr.Dataset({"t2m_mean": data, "t2m_std": 0 * data + 1.0, "obs": y})
     text = kuq.report(normals, y="obs", path=tmp_path / "p.html").read_text(encoding="utf-8")
     assert "3 members, each a normal distribution" in text
@@ -97,3 +100,14 @@ def test_what_does_not_fit_is_said_in_words_of_python(tmp_path, change, said):
         kuq.report(data, path=tmp_path / "p.html", **change(data, y))
     assert "--" not in str(error.value)
     assert not (tmp_path / "p.html").exists()
+
+
+def test_draws_alone_are_those_of_one_model(tmp_path):
+    data, y = forecast(4)
+    data = data.drop_attrs().rename(number="draw")
+    text = kuq.report(data, y=y, path=tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "3 draws of one model" in text
+    values = np.random.default_rng(0).normal(size=(2, 5, 4))  # as ArviZ has them
+    chains = xr.DataArray(values, dims=("chain", "draw", "x"), coords={"draw": range(5)})
+    text = kuq.report(chains, path=tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "10 draws of one model; 4 predictions by x" in text

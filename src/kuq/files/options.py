@@ -15,7 +15,7 @@ _COMMAND = {
     "nan_policy": "--nan",
 }
 _PYTHON = {command: name for name, command in reversed(_COMMAND.items())}
-_GIVEN = re.compile(rf"\b({'|'.join(_COMMAND)})=(\([^)]*\)|\"[^\"]*\"|'[^']*'|\.\.\.)")
+_GIVEN = re.compile(rf"\b({'|'.join(_COMMAND)})=(\([^)]*\)|\"[^\"]*\"|'[^']*'|\[[^\]]*\]|\.\.\.)")
 _NAMED = re.compile(rf"\b({'|'.join(name for name in _COMMAND if '_' in name)})\b")
 _COMMANDED = re.compile(rf"({'|'.join(_PYTHON)}) ([\w,]+)")
 
@@ -28,7 +28,7 @@ def in_command(text: str) -> str:
     """
 
     def option(found: re.Match[str]) -> str:
-        value = found[2].strip("()")
+        value = found[2].strip("()[]")
         values = "DIM" if value == "..." else value.replace(" ", "").replace("'", "")
         return f"{_COMMAND[found[1]]} {values.replace(chr(34), '')}"
 

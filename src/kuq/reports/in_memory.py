@@ -22,7 +22,7 @@ from kuq.protocols.vectors import as_numpy
 from kuq.reports.cases import cases, in_numpy
 from kuq.reports.decomposition import report_page
 from kuq.reports.levels import levels_page
-from kuq.reports.named import is_named, named_page
+from kuq.reports.named import as_named, named_page
 from kuq.reports.page import PAGE
 from kuq.uncertainty import decompose
 
@@ -46,13 +46,14 @@ def report(
     if target.suffix.lower() != ".html":
         raise ParameterError(f"the path of a report must end in .html, got {str(target)!r}")
     check_target(target, PAGE, [])
-    if is_named(prediction):
+    named = as_named(prediction)
+    if named is not None:
         if names is not None or labels is not None:
             raise ParameterError(
                 "names and labels of a prediction with named dimensions are its coordinates: "
                 "data.assign_coords(member=[…])"
             )
-        page = named_page(prediction, score, y=y, title=title, **options)
+        page = named_page(named, score, y=y, title=title, **options)
         write_text(target, page, PAGE, [])
         return target
     if isinstance(prediction, Mapping) and not prediction:

@@ -24,10 +24,23 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def is_named(prediction: object) -> bool:
-    """Whether a prediction is a DataArray or Dataset; xarray is not imported for the question."""
-    xarray = sys.modules.get("xarray")
-    return xarray is not None and isinstance(prediction, (xarray.DataArray, xarray.Dataset))
+def as_named(prediction: Any) -> xr.DataArray | xr.Dataset | None:
+    """A DataArray, a Dataset or a dict of DataArrays as data with named dimensions, else None.
+
+    xarray is not imported for the question.
+    """
+    xarray: Any = sys.modules.get("xarray")
+    if xarray is None:
+        return None
+    if isinstance(prediction, dict) and prediction:
+        if not all(isinstance(one, xarray.DataArray) for one in prediction.values()):
+            return None
+        from kuq.xarray.dimensions import check_coordinates
+
+        check_coordinates("the predictions", *prediction.values())
+        prediction = xarray.Dataset(prediction)
+    named = isinstance(prediction, (xarray.DataArray, xarray.Dataset))
+    return prediction if named else None
 
 
 def named_page(
@@ -60,11 +73,15 @@ def named_page(
     if weights is not None and not (isinstance(weights, str) and weights == "area"):
         raise ParameterError(f'weights of a report must be "area", got {type(weights).__name__}')
     score = CRPS() if score is None else score
+    draws_dim = _draws(sample_dim, draws_dim)
+    if draws_dim is None and level_dims is None:
+        data = _without_chains(data)
+        draws_dim = _draws_alone(data, member_dim)
     dataset, names, target = _stored(data, y)
     layout = Layout(
         names,
         None if member_dim is None else str(member_dim),
-        _draws(sample_dim, draws_dim),
+        draws_dim,
         tuple(map(str, event_dims)),
         nan_policy,
         target,
@@ -96,6 +113,23 @@ def _draws(sample_dim: Hashable | None, draws_dim: Hashable | None) -> str | Non
         raise ParameterError("draws_dim and sample_dim both say where draws are; give one of them")
     named = sample_dim if draws_dim is None else draws_dim
     return None if named is None else str(named)
+
+
+def _without_chains(data: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
+    """Draws of ArviZ, whose chains are all of the same law."""
+    if not {"chain", "draw"} <= set(data.dims):
+        return data
+    stacked = data.stack(draws=("chain", "draw"), create_index=False)
+    return stacked.drop_vars(["chain", "draw"], errors="ignore")
+
+
+def _draws_alone(data: xr.DataArray | xr.Dataset, member_dim: Hashable | None) -> str | None:
+    """The dimension of draws where there are no members: those of one model."""
+    from kuq.xarray.dimensions import AUTO, MEMBER, SAMPLE, found
+
+    members = member_dim or found(data.dims, AUTO, MEMBER, "member")
+    draws = found(data.dims, AUTO, SAMPLE, "sample")
+    return None if draws is None or members is not None else str(draws)
 
 
 def _stored(data: xr.DataArray | xr.Dataset, y: Any) -> tuple[xr.Dataset, Names, str | None]:
