@@ -166,4 +166,4 @@ def test_cells_that_were_never_observed_are_left_out_of_the_judgement(tmp_path, 
 def test_neighbours_on_a_grid_are_not_independent(tmp_path, capsys):
     field_with_outcomes(tmp_path / "f.nc")
     said = run(capsys, "decompose", tmp_path / "f.nc", "--target", "obs")
-    assert "intervals take outcomes as independent" in said
+    assert "the ± of the mean score takes outcomes as independent" in said

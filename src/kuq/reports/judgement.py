@@ -257,7 +257,8 @@ def how_counted(one: Decomposed, judged: Judgement) -> list[str]:
         found.append(f"{judged.unobserved} cells were never observed and do not count here.")
     if np.ndim(u.total) > 1:
         found.append(
-            "Intervals take outcomes as independent; where neighbours are not, they are too narrow."
+            "The ± of the mean score takes outcomes as independent; where neighbours are not, it "
+            "is too small."
         )
     return found
 

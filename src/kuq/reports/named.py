@@ -73,15 +73,15 @@ def named_page(
     if weights is not None and not (isinstance(weights, str) and weights == "area"):
         raise ParameterError(f'weights of a report must be "area", got {type(weights).__name__}')
     score = CRPS() if score is None else score
-    draws_dim = _draws(sample_dim, draws_dim)
-    if draws_dim is None and level_dims is None:
+    along = _draws(sample_dim, draws_dim)
+    if along is None and level_dims is None:
         data = _without_chains(data)
-        draws_dim = _draws_alone(data, member_dim)
+        along = _draws_alone(data, member_dim)
     dataset, names, target = _stored(data, y)
     layout = Layout(
         names,
         None if member_dim is None else str(member_dim),
-        draws_dim,
+        along,
         tuple(map(str, event_dims)),
         nan_policy,
         target,
