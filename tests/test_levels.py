@@ -652,6 +652,8 @@ def test_points_have_a_note_that_their_noise_is_unknown():
     x = np.random.default_rng(25).normal(size=(2, 3, 4))
     points = kuq.decompose(kuq.Ensemble(kuq.Point(x), member_ndim=2), "crps", levels=("a", "b"))
     assert points.note == "the noise of single values is unknown; their spread is in the levels"
+    assert list(points.known) == [name for name in points if name != "noise"]
+    assert "noise mean" not in repr(points)
     assert points.note in repr(points)
     normals = kuq.decompose(
         kuq.Ensemble(kuq.Normal(x, 1.0), member_ndim=2), "crps", levels=("a", "b")

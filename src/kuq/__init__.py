@@ -58,7 +58,7 @@ __version__ = "0.1.0"
 
 def report(
     prediction: _Any,
-    score: Score | None = None,
+    score: Score | str | None = None,
     *,
     y: _Any = None,
     names: _Sequence[_Any] | None = None,
@@ -75,8 +75,9 @@ def report(
     are those of the members, ``labels`` those of the inputs, by default the index of a pandas
     Series ``y``. The default score is CRPS; further options are those of :func:`decompose`; with
     ``levels`` the page is about what each level adds. A dict of predictions (and of outcomes) gives
-    a section for each. A page that kuq has written is replaced, anything else of that name is
-    refused.
+    a section for each. An xarray DataArray or Dataset has the options of ``kuq.xarray.decompose``,
+    and ``y`` with the same names. A page that kuq has written is replaced, anything else of that
+    name is refused.
 
     >>> import kuq, numpy as np, pathlib, tempfile
     >>> rng = np.random.default_rng(0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from kuq._array import Array, detach, is_traced, namespace, safe_ratio, same_value
 from kuq.kernels.base import Score
@@ -90,6 +93,11 @@ class Partition(Mapping[str, Array]):
         alone = bool(xp.any(silent & (detach(self.total) != 0))) and bool(xp.all(silent | ~known))
         return OF_LEVELS_OF_POINTS if alone else ""
 
+    @property
+    def known(self) -> dict[str, Array]:
+        """Total and components without the noise of single values, which is unknown."""
+        return {name: part for name, part in self.items() if name != "noise" or not self.note}
+
     def shares(self) -> dict[str, Array]:
         """The share of every component in the total, zero where the total is zero.
 
@@ -110,15 +118,19 @@ class Partition(Mapping[str, Array]):
         """A pandas table with a row for every input and a column for total and components.
 
         ``index`` names the rows; results with several axes have one level of the index for each.
-        ``frame.attrs`` has design, score, units and method.
+        ``frame.attrs`` has design, score, units, method, and a note if there is one: the noise of
+        single values is unknown, and NaN.
 
         >>> import kuq
         >>> groups = kuq.Ensemble(kuq.Point([[[0.0], [2.0]], [[4.0], [6.0]]]), member_ndim=2)
         >>> u = kuq.decompose(groups, "variance", levels=("model", "run"), unbiased=False)
         >>> u.to_frame().iloc[0].to_dict()
-        {'total': 5.0, 'noise': 0.0, 'model': 4.0, 'run': 1.0}
+        {'total': 5.0, 'noise': nan, 'model': 4.0, 'run': 1.0}
         """
-        frame = table_of(self, index)
+        parts: dict[str, Array] = dict(self)
+        if self.note:  # what is not known is missing
+            parts["noise"] = np.full(tuple(self.total.shape), math.nan)
+        frame = table_of(parts, index)
         frame.attrs = {"design": self.design, "score": repr(self.score)}
         frame.attrs |= {"units": self.units, "method": self.method}
         if self.note:
@@ -140,7 +152,7 @@ class Partition(Mapping[str, Array]):
         if is_traced(self.total) or 0 in shape:
             return head
         rows = [head, *([f"  {self.note}"] if self.note else [])]
-        return "\n".join([*rows, *summaries(self, max(map(len, self)))])
+        return "\n".join([*rows, *summaries(self.known, max(map(len, self)))])
 
 
 def summed(components: Mapping[str, Array]) -> Array:

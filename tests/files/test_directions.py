@@ -94,7 +94,7 @@ def test_the_command_prints_standard_errors(tmp_path, capsys):
     text = capsys.readouterr().out
     u = kuq.decompose(ensemble(draws()), kuq.Energy(), directions=DIRECTIONS)
     errors = [f"{part} up to {u.standard_error._asdict()[part].max():.2g}" for part in PARTS]
-    said = f"standard errors over {DIRECTIONS} directions: {', '.join(errors)}"
+    said = f"standard errors over {DIRECTIONS} directions, given the draws: {', '.join(errors)}"
     assert said in text
     assert ", ".join(errors) in report.read_text(encoding="utf-8")
     assert main([*words, "--directions", "500"]) == 0

@@ -5,6 +5,8 @@ import pytest
 
 import kuq
 from kuq.cli import main
+from kuq.files import Layout, decompose_file
+from kuq.reports.judgement import judge
 
 pd = pytest.importorskip("pandas")
 xr = pytest.importorskip("xarray")
@@ -55,7 +57,8 @@ def test_members_or_draws_stand_beside_the_mean_score(tmp_path, capsys):
     weighted = run(capsys, "decompose", path, "--target", "obs", "--area-weights")
     assert "the mean score takes the members as they are" in as_members
     assert "the mean score is fair: corrected for the number of draws" in as_draws
-    assert "all outcomes count alike here, whatever their area" in weighted
+    assert "outcomes count by their area in the score, the error, coverage and PIT" in weighted
+    assert "all alike in the ranking of errors" in weighted
     gaps = np.abs(values - observed).mean("number")
     pairs = np.abs(values - values.rename(number="other")).sum(("number", "other"))
     for said, count in ((as_members, 9 * 9), (as_draws, 9 * 8)):
@@ -77,3 +80,90 @@ def test_a_report_calls_inputs_by_the_index_of_their_outcomes(tmp_path):
     assert "house-" in page
     plain = kuq.report(members, y=y.to_numpy(), path=tmp_path / "plain.html")
     assert "house-" not in plain.read_text(encoding="utf-8")
+
+
+LAT = np.array([-80.0, -40.0, 0.0, 40.0, 80.0])
+
+
+def field_with_outcomes(path, seed=3):
+    """Normals on a grid, worse towards the poles, and what happened."""
+    rng = np.random.default_rng(seed)
+    dims = ("member", "time", "lat", "lon")
+    loc = xr.DataArray(rng.normal(size=(3, 4, 5, 6)), dims=dims)
+    loc = loc.assign_coords(lat=LAT, lon=np.arange(6) * 60.0)
+    worse = 1 + np.abs(xr.DataArray(LAT, dims="lat")) / 20
+    observed = xr.DataArray(rng.normal(size=(4, 5, 6)), dims=dims[1:]) * worse
+    data = xr.Dataset({"mean": loc, "std": 0 * loc + 1.0, "obs": observed})
+    data.to_netcdf(path)
+    law = kuq.Ensemble(kuq.Normal(loc.values, 1.0))
+    area = np.broadcast_to(kuq.xarray.area_weights(loc).values[:, None], (4, 5, 6))
+    return law, data, area
+
+
+def test_areas_weigh_the_judgement_of_a_map(tmp_path):
+    """The components were weighted, and what outcomes say of them was not."""
+    law, data, area = field_with_outcomes(tmp_path / "f.nc")
+    layout = Layout(target="obs", area_weights=True)
+    found = judge(decompose_file(tmp_path / "f.nc", kuq.CRPS(), layout=layout).only)
+    y = data["obs"].values
+    losses = kuq.score(law, y, kuq.CRPS())
+    mean, half = found.score
+    assert mean == pytest.approx(np.average(losses, weights=area), rel=1e-12)
+    plain = judge(decompose_file(tmp_path / "f.nc", kuq.CRPS(), layout=Layout(target="obs")).only)
+    assert plain.score[0] == pytest.approx(losses.mean(), rel=1e-12)
+    assert plain.score[0] > 1.2 * mean  # the poles are small
+    squares = (law.mean() - y) ** 2
+    assert found.rmse == pytest.approx(np.sqrt(np.average(squares, weights=area)), rel=1e-12)
+    low, high = law.interval(0.9)
+    inside = (low <= y) & (y <= high)
+    assert found.coverage(0.9) == pytest.approx(np.average(inside, weights=area), rel=1e-12)
+    assert plain.coverage(0.9) == pytest.approx(inside.mean(), rel=1e-12)
+    assert 0 < half < 3 * plain.score[1]
+    assert found.size < plain.size == losses.size
+
+
+def test_areas_weigh_the_judgement_of_a_field(tmp_path):
+    law, data, area = field_with_outcomes(tmp_path / "f.nc")
+    layout = Layout(target="obs", area_weights=True, event=("lat", "lon"))
+    found = judge(decompose_file(tmp_path / "f.nc", kuq.Energy(), layout=layout).only)
+    y = data["obs"].values
+    squares = (law.mean() - y) ** 2
+    each = [np.average(s, weights=a) for s, a in zip(squares, area, strict=True)]
+    np.testing.assert_allclose(found.errors, each, rtol=1e-12)
+    low, high = law.interval(0.5)
+    inside = (low <= y) & (y <= high)
+    assert found.coverage(0.5) == pytest.approx(np.average(inside, weights=area), rel=1e-12)
+    fields = kuq.Ensemble(kuq.Normal(data["mean"].values, 1.0, event_ndim=2))
+    losses = kuq.score(fields, y, kuq.Energy(weights=area[0]))
+    assert found.score[0] == pytest.approx(losses.mean(), rel=1e-9)
+
+
+def test_cells_that_were_never_observed_are_left_out_of_the_judgement(tmp_path, capsys):
+    """Forecasts everywhere, observations over land: nothing was judged."""
+    _, data, area = field_with_outcomes(tmp_path / "f.nc")
+    land = np.add.outer(np.arange(5), np.arange(6)) % 3 > 0
+    data["obs"] = data["obs"].where(xr.DataArray(land, dims=("lat", "lon")))
+    data.to_netcdf(tmp_path / "g.nc")
+    layout = Layout(target="obs", event=("lat", "lon"), area_weights=True)
+    found = judge(decompose_file(tmp_path / "g.nc", kuq.Energy(), layout=layout).only)
+    assert (found.count, found.unobserved) == (4, int((~land).sum()))
+    shares = area[0][land] / area[0][land].mean()
+    fields = kuq.Ensemble(kuq.Normal(data["mean"].values[..., land], 1.0, event_ndim=1))
+    y = data["obs"].values[:, land]
+    losses = kuq.score(fields, y, kuq.Energy(weights=shares))
+    assert found.score[0] == pytest.approx(losses.mean(), rel=1e-9)
+    named = kuq.xarray.score(
+        data[["mean", "std"]], data["obs"], "energy", event_dims=("lat", "lon"), weights="area"
+    )
+    assert found.score[0] == pytest.approx(float(named.mean()), rel=1e-9)
+    words = ("--target", "obs", "--event", "lat,lon", "--score")
+    said = run(capsys, "decompose", tmp_path / "g.nc", *words, "energy")
+    assert f"{(~land).sum()} cells were never observed and do not count here" in said
+    said = run(capsys, "decompose", tmp_path / "g.nc", *words, "log")
+    assert "fewer than two predictions have an outcome" in said
+
+
+def test_neighbours_on_a_grid_are_not_independent(tmp_path, capsys):
+    field_with_outcomes(tmp_path / "f.nc")
+    said = run(capsys, "decompose", tmp_path / "f.nc", "--target", "obs")
+    assert "the ± of the mean score takes outcomes as independent" in said

@@ -72,9 +72,15 @@ def test_files_have_the_numbers_of_the_library(tmp_path, monkeypatch, suffix, pi
     written = read_back(found.out)
     assert set(written.data_vars) == set(wanted.data_vars)
     for name in wanted.data_vars:
+        assert written[name].attrs["units"] == "K"
+        if name == "noise":  # it was zero, as if single values knew that they have none
+            assert written[name].isnull().all()
+            assert "unknown" in written[name].attrs["long_name"]
+            continue
         np.testing.assert_allclose(written[name], wanted[name], rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(found.result.partition[name], written[name])
-        assert written[name].attrs["units"] == "K"
+    assert "unknown" in wanted["noise"].attrs["long_name"]
+    assert "unknown" in found.result.partition.note
     assert found.result.partition.design == "scenario × model / run"
     assert found.result.partition.units == "K"
     partition_file(path, kuq.CRPS(), Levels(LEVELS))  # its own output is replaced
@@ -130,13 +136,14 @@ def test_the_command_prints_every_part(tmp_path, capsys):
         "runs.nc: members along scenario × model × run; 30 predictions by lat (5) × lon (6)" in text
     )
     assert "levels: scenario × model / run, fixed: scenario" in text
-    assert "score: SquaredError() (K^2; exact; estimator bma)" in text
+    assert "score: variance (squared error with estimator bma) (K^2; exact)" in text
     table = [line.split() for line in text.splitlines() if line[:1].islower()]
     named = {line[0]: line[1:] for line in table}
     wanted = kuq.xarray.decompose(
         runs(), "variance", level_dims=LEVELS, crossed=LEVELS[:2], fixed="scenario"
     )
-    for name in wanted.data_vars:
+    assert "noise" not in named
+    for name in wanted.drop_vars("noise").data_vars:
         np.testing.assert_allclose(float(named[name][0]), float(wanted[name].mean()), rtol=1e-3)
     assert f"written: {tmp_path / 'runs-uncertainty.nc'}" in text
 
@@ -189,7 +196,9 @@ def test_the_command_writes_a_page_with_one_scale(tmp_path, capsys):
     assert main(words) == 0
     assert f"report: {page}" in capsys.readouterr().out
     text = page.read_text(encoding="utf-8")
-    wanted = read_back(tmp_path / "runs-uncertainty.nc")
+    assert "<td>noise</td>" not in text  # that of single values is unknown
+    assert "mean noise" not in text
+    wanted = read_back(tmp_path / "runs-uncertainty.nc").drop_vars("noise")
     for name in wanted.data_vars:
         values = wanted[name].values
         shown = cells_of(text, name)
@@ -252,10 +261,10 @@ def test_outcomes_that_are_grids_have_maps_of_their_cells(tmp_path):
     assert "Cell by cell under the CRPS, mean over inputs." in text
     wanted = kuq.xarray.decompose(data, "crps", level_dims=LEVELS[:2]).mean("time")
     largest = max(float(wanted[name].max()) for name in wanted.data_vars)
-    assert text.count("aria-label='map of") == len(wanted.data_vars) == 4
-    assert text.count(f">{figures.shown(largest)}</text></svg>") == 4
+    assert text.count("aria-label='map of") == len(wanted.data_vars) - 1 == 3  # no noise is known
+    assert text.count(f">{figures.shown(largest)}</text></svg>") == 3
     runs = kuq.Ensemble(kuq.Point(values, event_ndim=2), member_ndim=2)
     own = kuq.report(runs, kuq.Energy(), levels=LEVELS[:2], path=tmp_path / "own.html")
     own = own.read_text(encoding="utf-8")
-    assert own.count("aria-label='map of") == 4
-    assert own.count(f">{figures.shown(largest)}</text></svg>") == 4
+    assert own.count("aria-label='map of") == 3
+    assert own.count(f">{figures.shown(largest)}</text></svg>") == 3

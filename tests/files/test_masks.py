@@ -276,3 +276,44 @@ def test_a_single_time_beside_the_grid_is_kept(folder):
     event = Layout(event=("lat", "lon"))
     result = decompose_file(folder / "f.nc", kuq.Energy(), layout=event)
     assert result.description.endswith("; one prediction of 7 lat × 8 lon values")
+
+
+@pytest.mark.parametrize("spread", ["std", "sd", "variance"])
+def test_pairs_of_means_and_spreads_are_normals(folder, capsys, spread):
+    """No prediction was found among 't2m_mean', 't2m_std'."""
+    rng = np.random.default_rng(6)
+    dims = ("member", "time")
+    loc, scale = rng.normal(size=(3, 4)), rng.uniform(1, 2, size=(3, 4))
+    stored = scale**2 if spread == "variance" else scale
+    data = xr.Dataset({"t2m_mean": (dims, loc), f"t2m_{spread}": (dims, stored)})
+    data["land"] = ("time", np.zeros(4))
+    data.to_netcdf("one.nc")
+    assert main(["decompose", "one.nc"]) == 0
+    said = capsys.readouterr().out
+    assert "3 members, each a normal distribution; 4 predictions by time" in said
+    assert "not used: 'land'" in said
+    expected = kuq.decompose(kuq.Ensemble(kuq.Normal(loc, scale)), kuq.CRPS())
+    np.testing.assert_allclose(read("one-uncertainty.nc")["total"], expected.total, rtol=1e-12)
+    data["tp_mean"], data["tp_std"] = data["t2m_mean"] + 1, 0 * data["t2m_mean"] + 3.0
+    data["weights"] = ("member", [0.5, 0.25, 0.25])
+    data["t2m_obs"], data["tp_obs"] = data["land"] + 0.1, data["land"] + 0.2
+    data.to_netcdf("two.nc")
+    options = ["--target", "{}_obs", "--report", "two.html"]
+    assert main(["decompose", "two.nc", *options]) == 0
+    weights = [0.5, 0.25, 0.25]
+    wanted = {
+        "t2m": kuq.decompose(kuq.Ensemble(kuq.Normal(loc, scale), weights), kuq.CRPS()),
+        "tp": kuq.decompose(kuq.Ensemble(kuq.Normal(loc + 1, 3.0), weights), kuq.CRPS()),
+    }
+    written = read("two-uncertainty.nc")
+    for name, u in wanted.items():
+        np.testing.assert_allclose(written[f"{name}_epistemic"], u.epistemic, rtol=1e-9)
+    page = text_of((folder / "two.html").read_text(encoding="utf-8"))
+    assert "Judged by &#x27;tp_obs&#x27;" in page
+    if spread != "std":
+        data["t2m_std"] = data["t2m_mean"] * 0 + 1
+        data.to_netcdf("three.nc")
+        assert main(["decompose", "three.nc"]) == 2
+        assert "may each be the scale of 't2m'" in capsys.readouterr().err
+        with pytest.raises(kuq.ParameterError, match="rename"):
+            kuq.xarray.decompose(data, "crps")

@@ -320,3 +320,18 @@ def test_draws_have_the_same_name_in_every_measure():
     ):
         found = measure(*operands, kuq.CRPS(), **names)
         xr.testing.assert_identical(found, measure(*operands, kuq.CRPS(), **other))
+
+
+def test_entropy_by_directions():
+    """decompose had directions, and entropy had not."""
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(2, 1500, 3))
+    data = xr.DataArray(draws, dims=("time", "draw", "place"))
+    options = {"event_dims": ["place"], "directions": 40, "seed": 1}
+    found = kuq.xarray.entropy(data, kuq.Energy(), **options)
+    expected = kuq.entropy(kuq.Samples(draws, 1), kuq.Energy(), directions=40, seed=1)
+    assert expected.method == "sliced"
+    np.testing.assert_allclose(found.entropy, expected.value, rtol=1e-12)
+    np.testing.assert_allclose(found.entropy_standard_error, expected.standard_error, rtol=1e-12)
+    assert found.entropy.attrs["units"] == "target units"
+    xr.testing.assert_identical(found, data.kuq.entropy(kuq.Energy(), **options))

@@ -17,7 +17,7 @@ from kuq.cli.arguments import (
     score_with_estimator,
 )
 from kuq.cli.progress import ProgressBar
-from kuq.errors import NoClosedFormError, ParameterError
+from kuq.errors import KuqError, ParameterError
 from kuq.kernels.names import NAMES
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     from kuq.files import Levels, partition_file
     from kuq.reports.page import PAGE
     from kuq.reports.summary import table_of_parts
-    from kuq.result import cut
+    from kuq.reports.words import score_in_words
 
     if options.directions is not None:
         raise ParameterError("--levels and --directions do not go together; leave one out")
@@ -259,10 +259,10 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     lines = [
         f"{found.source.name}: {one.description}",
         f"levels: {u.design}{fixed}",
-        f"score: {cut(repr(u.score))} ({u.units}; {u.method}; estimator {u.estimator})",
+        f"score: {score_in_words(u)} ({u.units}; {u.method})",
         *(f"note: {note}" for note in (*one.notes, u.note) if note),
         "",
-        table_of_parts(u, one.input_weights),
+        table_of_parts(u.known, one.input_weights),
         "",
         f"written: {found.out}",
     ]
@@ -278,11 +278,13 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
 
 @contextmanager
 def _in_words_of_the_command() -> Iterator[None]:
+    from kuq.files.options import in_command
+
     try:
         yield
-    except NoClosedFormError as error:
+    except KuqError as error:
         text = str(error).replace("draws=2000, seed=0", "--monte-carlo 2000 --seed 0")
-        raise NoClosedFormError(text) from None
+        raise type(error)(in_command(text)) from None
 
 
 def _directions(u: Uncertainty, directions: int | None) -> list[str]:
@@ -293,7 +295,10 @@ def _directions(u: Uncertainty, directions: int | None) -> list[str]:
         return [f"all pairs of draws cost less than {directions} directions: no error by them", ""]
     from kuq.reports.words import largest_errors
 
-    return [f"standard errors over {directions} directions: {largest_errors(u)}", ""]
+    return [
+        f"standard errors over {directions} directions, given the draws: {largest_errors(u)}",
+        "",
+    ]
 
 
 def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:

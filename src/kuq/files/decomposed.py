@@ -27,6 +27,10 @@ class Part:
     outcome: np.ndarray | None = None
     #: Which coordinates of an outcome count, (event…); None if all do.
     cells: np.ndarray | None = None
+    #: How much each prediction counts, (batch…), and each coordinate of an outcome, (event…), such
+    #: as the areas of grid cells; None if all count the same.
+    weights: np.ndarray | None = None
+    event_weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)

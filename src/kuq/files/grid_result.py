@@ -12,6 +12,7 @@ import numpy as np
 
 from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, Part
+from kuq.files.grid_cells import Areas
 from kuq.files.grid_source import opened, prediction_in, reading
 from kuq.files.own import ERRORS, PARTS
 from kuq.files.roles import as_doubles, as_scale
@@ -37,10 +38,7 @@ class Made:
     notes: tuple[str, ...]
     #: The variables of the file that were used.
     used: tuple[str, ...]
-    #: Which cells of the event are known; None if all are.
-    cells: xr.DataArray | None
-    #: Whether inputs count by their area in means.
-    by_area: bool
+    areas: Areas
 
 
 def read_result(
@@ -81,8 +79,7 @@ def read_result(
     coordinates = {dim: readable(some[dim].values) for dim in dims if dim in some.coords}
     coordinates |= {dim: readable(known[dim].values) for dim in inside}
     first = dims[0] if dims else None
-    cells = None if made.cells is None else made.cells.values
-    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, cells)
+    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, made.areas)
     member = call.layout.member
     missing = int(np.isnan(parts["total"]).sum())
     notes = []
@@ -102,7 +99,7 @@ def read_result(
         options=options,
         notes=tuple(notes),
         member_names=tuple(_label(v) for v in known[member].values) if member in known else (),
-        input_weights=areas(some[f"{prefix}total"]) if made.by_area else None,
+        input_weights=areas(some[f"{prefix}total"]) if made.areas.of_inputs else None,
         target=layout.target,
     )
 
@@ -178,7 +175,7 @@ class _Some:
     call: Call
     first: str | None
     step: int
-    cells: np.ndarray | None
+    areas: Areas
 
     def __call__(self, places: np.ndarray) -> Part:
         from kuq.xarray.applied import Block
@@ -188,6 +185,7 @@ class _Some:
         with opened(self.path) as grid:
             found = prediction_in(grid, self.layout)
             data = found.data
+            area = self.areas.along(data)
             if self.first is not None:
                 data = data.isel({self.first: places * self.step})
             variables = {
@@ -202,7 +200,7 @@ class _Some:
             steps = _strides(
                 widest, tuple(d for d in batch if d in widest.dims), each, _MOST_NUMBERS
             )
-            thin = {d: slice(None, None, step) for d, step in steps.items()}
+            thin: dict[Hashable, Any] = {d: slice(None, None, step) for d, step in steps.items()}
             order = ([self.first] if self.first is not None else []) + batch
             arrays = []
             for (name, variable), dims in zip(variables.items(), core, strict=True):
@@ -214,54 +212,52 @@ class _Some:
                 arrays.append(
                     as_scale(name, values) if found.squared and name == "scale" else values
                 )
-            outcome = self._outcome(found.outcome, places, thin, order)
+            chosen = thin | ({} if self.first is None else {self.first: places * self.step})
+            outcome = self._outcome(found.outcome, chosen, order)
         shape = np.broadcast_shapes(*(a.shape[: len(order)] for a in arrays))
-        arrays, masked = self._without_missing(arrays, shape)
         block = Block(operand.layout, tuple(operand.variables), core)
-        prediction, _ = block.prediction(tuple(arrays), shape)
+        numbers, masked = tuple(arrays), np.zeros(shape, dtype=bool)
+        if operand.layout.nan_policy == "propagate":
+            numbers, masked = block.filled(numbers, shape)
+        prediction, _ = block.prediction(numbers, shape)
         if outcome is not None:
             event = outcome.shape[len(order) :]
             outcome = np.broadcast_to(outcome, (*shape, *event))
-        return Part(prediction, masked, outcome, self.cells)
+        weights, event_weights = self._weights(area, chosen, order, shape)
+        cells = operand.layout.cells
+        return Part(prediction, masked, outcome, cells, weights, event_weights)
 
-    def _without_missing(
-        self, arrays: list[np.ndarray], batch: tuple[int, ...]
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Valid numbers for missing ones, and where they are missing, (batch…)."""
-        operand = self.call.operands[0]
-        layout = operand.layout
-        masked = np.zeros(batch, dtype=bool)
-        if layout.nan_policy != "propagate":
-            return arrays, masked
-        neutral = dict(zip(layout.family.parameters, layout.family.neutral, strict=True))
-        made = []
-        for name, array, dims in zip(operand.variables, arrays, operand.core, strict=True):
-            missing = np.isnan(array)
-            array = np.where(missing, neutral[name], array)
-            if self.cells is not None:
-                lost = [layout.event.index(dim) for dim in layout.event if dim not in dims]
-                known = np.any(self.cells, axis=tuple(lost))
-                after = sum(dim == layout.trailing for dim in dims)
-                missing = missing & known.reshape(*known.shape, *(1,) * after)
-            own = tuple(range(array.ndim - len(dims), array.ndim))
-            masked = masked | missing.any(axis=own)
-            made.append(array)
-        return made, masked
+    def _weights(
+        self,
+        area: xr.DataArray | None,
+        chosen: Mapping[Hashable, Any],
+        order: list[Hashable],
+        batch: tuple[int, ...],
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """How much predictions, (batch…), and coordinates of an outcome, (event…), count."""
+        if area is None:
+            return None, None
+        (lat,) = area.dims
+        if self.areas.of_inputs:
+            area = area.isel({dim: some for dim, some in chosen.items() if dim == lat})
+            beside = [dim for dim in order if dim != lat]
+            return np.broadcast_to(area.expand_dims(beside).transpose(*order), batch), None
+        layout, sizes = self.call.layout, self.call.operands[0].sizes
+        beside = [dim for dim in layout.event if dim != lat]
+        event = tuple(sizes[dim] for dim in layout.event)
+        return None, np.broadcast_to(area.expand_dims(beside).transpose(*layout.event), event)
 
     def _outcome(
         self,
         outcome: xr.DataArray | None,
-        places: np.ndarray,
-        thin: dict[Hashable, slice],
+        chosen: Mapping[Hashable, Any],
         order: list[Hashable],
     ) -> np.ndarray | None:
         """What happened at these places, (batch…, event…)."""
         if outcome is None:
             return None
         event = self.call.layout.event
-        if self.first in outcome.dims:
-            outcome = outcome.isel({self.first: places * self.step})
-        outcome = outcome.isel({dim: step for dim, step in thin.items() if dim in outcome.dims})
+        outcome = outcome.isel({dim: some for dim, some in chosen.items() if dim in outcome.dims})
         missing = [dim for dim in order if dim not in outcome.dims]
         with reading(self.path):
             ordered = outcome.expand_dims(missing).transpose(*order, *event)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +131,7 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
     if any(is_pattern(text, names) for text in given.values()):
         found = _by_patterns(given, names)
     elif not given and len(names) > 1:
-        found = _of_members(grid, layout, names)
+        found = _pairs(names) or _of_members(grid, layout, names)
     else:
         found = {}
     if not found:
@@ -163,6 +163,33 @@ def _by_patterns(given: dict[str, str], names: list[str]) -> dict[str, dict[str,
             f"{listed(found[incomplete[0]].values())}"
         )
     return found
+
+
+def _pairs(names: list[str]) -> dict[str, dict[str, str]]:
+    """Means and spreads of one or more things by the ends of their names: t2m_mean and t2m_std."""
+    if any(role_of(name) not in (None, "weights") for name in names):
+        return {}
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in names:
+        thing, _, last = name.rpartition("_")
+        role = {"loc": "loc", "scale": "scale", "variance": "scale"}.get(role_of(last) or "")
+        if thing and role is not None:
+            found.setdefault(thing, {}).setdefault(role, []).append(name)
+    weighing = [name for name in names if role_of(name) == "weights"]
+    weights = {"weights": weighing[0]} if weighing else {}
+    pairs = {thing: roles for thing, roles in found.items() if len(roles) == 2}
+    for thing, roles in pairs.items():
+        for role, own in roles.items():
+            if len(own) > 1:
+                raise ParameterError(
+                    f"{listed(own)} may each be the {role} of {thing!r}; remove all but one, or "
+                    f"name the one that is meant: --loc {roles['loc'][0]} --scale "
+                    f"{roles['scale'][0]}"
+                )
+    return {
+        thing: {role: own[0] for role, own in roles.items()} | weights
+        for thing, roles in pairs.items()
+    }
 
 
 def _of_members(grid: Grid, layout: Layout, names: list[str]) -> dict[str, dict[str, str]]:
@@ -307,7 +334,9 @@ class Doubles:
     name: str
     squared: bool
     role: str = "samples"
-    nan_policy: str = "propagate"
+    nan_policy: str | None = "propagate"
+    #: Coordinates along dimensions, where they have some.
+    labels: Mapping[Hashable, np.ndarray] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -323,13 +352,19 @@ class Doubles:
 
     def _place(self, key: Any, shape: tuple[int, ...]) -> Callable[[int], str]:
         """Says where in the file an entry of a piece is."""
+        from kuq.xarray.missing import label
+
         keys = key if isinstance(key, tuple) else (key,)
         starts = [(one.start or 0) if isinstance(one, slice) else 0 for one in keys]
 
         def said(at: int) -> str:
             index = np.unravel_index(at, shape)
             named = zip(self.variable.dims, index, starts, strict=False)
-            return ", ".join(f"{dim} {int(i) + start}" for dim, i, start in named)
+            places = {dim: int(i) + start for dim, i, start in named}
+            return ", ".join(
+                f"{dim} {label(self.labels[dim][at]) if dim in self.labels else at}"
+                for dim, at in places.items()
+            )
 
         return said
 
@@ -337,5 +372,6 @@ class Doubles:
         with reading(self.path):
             values = self.variable[key].values
         values = as_doubles(self.name, values)
-        check_values(self.role, self.name, values, self.nan_policy, self._place(key, values.shape))
+        policy = self.nan_policy or "propagate"
+        check_values(self.role, self.name, values, policy, self._place(key, values.shape))
         return as_scale(self.name, values) if self.squared else values

@@ -20,7 +20,7 @@ from kuq.errors import KuqError, ParameterError
 from kuq.files.claims import check_memory
 from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, DecomposedFile
-from kuq.files.grid_cells import cell_weights, filled, never_known
+from kuq.files.grid_cells import Areas
 from kuq.files.grid_result import Made, read_result
 from kuq.files.grid_source import (
     Doubles,
@@ -103,11 +103,11 @@ def _decomposed(
     grid: Grid, layout: Layout, score: Score, options: dict[str, Any], estimator: str
 ) -> Made:
     """The components of one variable, not yet computed, and how they come about."""
-    from kuq.xarray.area import latitude_of
     from kuq.xarray.call import Settings, is_of_one_model, prepared, with_members
     from kuq.xarray.dimensions import AUTO
+    from kuq.xarray.hints import unused_levels
     from kuq.xarray.layout import Dimensions, layout_of
-    from kuq.xarray.measures import decompose, is_split
+    from kuq.xarray.measures import is_split, of_members, of_one_model
 
     policy = layout.nan_policy or "propagate"
     settings: Settings = {
@@ -122,28 +122,23 @@ def _decomposed(
         settings["member_weights"] = found.weights
     event = tuple(layout.event)
     dims = Dimensions(layout.member or AUTO, layout.sample or AUTO, event)
-    if not is_of_one_model(data, dims, layout.sample):
-        dims = with_members(data, dims)
+    alone = is_of_one_model(data, dims, layout.sample)
+    dims = replace(dims, member=None) if alone else with_members(data, dims)
     names, variables = layout_of(data, dims, policy)
     if found.outcome is not None:
         check_outcome(found.outcome, names, data.dims)
     data = in_pieces(grid.path, data, found, names, variables)
-    cells = never_known(data, names, layout_of(data, dims, policy)[1]) if event else None
-    weights, notes = cell_weights(data, layout, cells)
-    if cells is not None:
-        data = filled(data, names, cells)
-    call = prepared([data], score, dims, weights, settings)
-    u = decompose(
-        data,
-        call.score,
-        dims.member,
-        dims.sample,
-        event,
-        draws_dim=layout.sample,
-        estimator=estimator,
-        directions=options.get("directions"),
-        **settings,
-    )
+    areas = Areas.of(data, layout)
+    call = prepared([data], score, dims, areas.of_event, settings)
+    if alone:
+        if options.get("directions") is not None:
+            raise ParameterError(
+                "--directions are for draws of several members, and these are of one model; leave "
+                "them out"
+            )
+        u = of_one_model(data, call)
+    else:
+        u = of_members(data, call, estimator, options.get("directions"))
     known = PARTS if is_split(u) else PARTS[:1]  # what is not known is missing
     u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in known})
     about = {**u.attrs, "units": u["total"].attrs["units"]}
@@ -151,8 +146,9 @@ def _decomposed(
     for part in u.data_vars.values():
         part.attrs.update(history)
     used = (*found.names.values(), *([layout.target] if layout.target else []))
-    by_area = layout.area_weights and latitude_of(data) not in event
-    return Made(u, call, about, (*found.notes, *notes), used, cells, by_area)
+    hint = unused_levels(data, names, command=True)
+    notes = (*found.notes, *areas.notes, *call.told.values(), *([hint] if hint else []))
+    return Made(u, call, about, notes, used, areas)
 
 
 def in_pieces(
@@ -190,6 +186,7 @@ def in_pieces(
                 found.squared and name == "scale",
                 _ROLES.get(name, name),
                 names.nan_policy,
+                {dim: variable[dim].values for dim in variable.dims if dim in variable.coords},
             ),
             pieces,
         )

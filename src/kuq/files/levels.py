@@ -12,7 +12,7 @@ import numpy as np
 from kuq.errors import ParameterError
 from kuq.files.decompose import GRIDS, Layout, checked_paths
 from kuq.files.decomposed import Partitioned, PartitionedFile
-from kuq.files.grid_cells import cell_weights, filled, never_known
+from kuq.files.grid_cells import Areas
 from kuq.files.grid_result import areas, readable, thinned, told_thinned
 from kuq.files.grid_source import Grid, opened, prediction_in, variables_in
 from kuq.files.grids import SCRATCH, in_pieces, needs_dask, telling, written
@@ -20,6 +20,7 @@ from kuq.files.stored import Progress
 from kuq.files.words import for_what
 from kuq.kernels.base import Score
 from kuq.partition import Partition
+from kuq.result import OF_LEVELS_OF_POINTS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,6 +87,9 @@ def partition_file(
         known = grid.dataset.coords
         coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
+        unknown = u.attrs.get("note") == OF_LEVELS_OF_POINTS
+        if unknown:  # what is not known is missing
+            u = u.assign(noise=(u["noise"] * np.nan).assign_attrs(u["noise"].attrs))
         with telling(progress):
             written(u.drop_encoding(), out, path)
     with opened(out) as grid:
@@ -93,6 +97,8 @@ def partition_file(
         some.load()
     total = some["total"]
     parts = {str(name): np.asarray(part.values) for name, part in some.data_vars.items()}
+    if unknown:
+        parts["noise"] = 0 * parts["total"]
     partition = Partition(
         total=parts.pop("total"),
         components=parts,
@@ -140,10 +146,11 @@ def _decomposed(
     estimator: str,
 ) -> tuple[xr.Dataset, Score, tuple[str, ...], bool]:
     """The parts, not yet computed, their score, notes, and whether inputs count by their area."""
-    from kuq.xarray.area import latitude_of
     from kuq.xarray.call import Settings
     from kuq.xarray.dimensions import AUTO
+    from kuq.xarray.hints import crossing
     from kuq.xarray.layout import Dimensions, layout_of
+    from kuq.xarray.missing import LEFT_OUT
     from kuq.xarray.partition import Asked, partition
 
     policy = layout.nan_policy or "propagate"
@@ -160,14 +167,13 @@ def _decomposed(
     read_as = "propagate" if policy == "omit" and names.sample is None else policy
     names = dataclasses.replace(names, nan_policy=read_as)
     data = in_pieces(grid.path, data, found, names, variables, levels.dims)
-    cells = never_known(data, names, layout_of(data, dims, "raise")[1]) if event else None
-    weights, notes = cell_weights(data, layout, cells)
-    if cells is not None:
-        data = filled(data, names, cells)
+    areas = Areas.of(data, layout)
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
-    u, resolved = partition(data, score, asked, dims, weights, estimator, settings)
+    u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)
+    notes = (*areas.notes, *([u.attrs[LEFT_OUT]] if LEFT_OUT in u.attrs else []))
+    hint = "" if policy == "omit" else crossing(data, levels.dims, levels.crossed, command=True)
+    notes = (*notes, *([hint] if hint else []))
     used = set(found.names.values())
     unused = [str(name) for name in grid.dataset.data_vars if str(name) not in used]
     told = (f"not used: {', '.join(unused)}",) if unused else ()
-    by_area = layout.area_weights and latitude_of(data) not in event
-    return u, resolved, (*found.notes, *notes, *told), by_area
+    return u, resolved, (*found.notes, *notes, *told), areas.of_inputs

@@ -95,7 +95,7 @@ def unused(keys: pd.DataFrame, target: str | None) -> tuple[str, ...]:
     names = [str(name) for name in keys.columns if name != ""]
     if not names:
         return ()
-    text = f"no part of the prediction, but kept in the output: {listed(names)}"
+    text = f"no part of the predictions, but kept in the output: {listed(names)}"
     outcomes = [name for name in names if name.lower() in _TARGETS]
     if target is None and outcomes:
         text += f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"

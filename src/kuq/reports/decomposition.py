@@ -512,8 +512,8 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
         ("Score", f"{score_in_words(u)}: {'; '.join(facts)}."
          + ("" if several else f" Unit: {u.units}.")),
         ("Computed", f"{METHODS[u.method]} (estimator {u.estimator}, unbiased={u.unbiased})."
-         + (f" Standard errors over directions: {largest_errors(u)}." if u.method == "sliced"
-            and u.standard_error is not None else "")),
+         + (f" Standard errors over directions, given the draws: {largest_errors(u)}."
+            if u.method == "sliced" and u.standard_error is not None else "")),
     ]  # fmt: skip
     if not u.is_split:
         entries[:3] = [("Spread", f"The {u.note}. It is {total_in_words(u)}.")]

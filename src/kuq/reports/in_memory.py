@@ -22,6 +22,7 @@ from kuq.protocols.vectors import as_numpy
 from kuq.reports.cases import cases, in_numpy
 from kuq.reports.decomposition import report_page
 from kuq.reports.levels import levels_page
+from kuq.reports.named import as_named, named_page
 from kuq.reports.page import PAGE
 from kuq.uncertainty import decompose
 
@@ -31,7 +32,7 @@ _INPUTS_OF_MAPS = 200
 
 def report(
     prediction: Any,
-    score: Score | None = None,
+    score: Score | str | None = None,
     *,
     y: Any = None,
     names: Sequence[Any] | None = None,
@@ -45,6 +46,16 @@ def report(
     if target.suffix.lower() != ".html":
         raise ParameterError(f"the path of a report must end in .html, got {str(target)!r}")
     check_target(target, PAGE, [])
+    named = as_named(prediction)
+    if named is not None:
+        if names is not None or labels is not None:
+            raise ParameterError(
+                "names and labels of a prediction with named dimensions are its coordinates: "
+                "data.assign_coords(member=[…])"
+            )
+        page = named_page(named, score, y=y, title=title, **options)
+        write_text(target, page, PAGE, [])
+        return target
     if isinstance(prediction, Mapping) and not prediction:
         raise ParameterError("a report needs at least one prediction, got an empty mapping")
     if options.get("levels") is not None:
@@ -73,7 +84,7 @@ def report(
 def _decomposed(
     name: str,
     prediction: Any,
-    score: Score | None,
+    score: Score | str | None,
     y: Any,
     names: Sequence[Any] | None,
     labels: Sequence[Any] | None,
@@ -105,7 +116,7 @@ def _decomposed(
 
 def _partitioned(
     prediction: Any,
-    score: Score | None,
+    score: Score | str | None,
     labels: Sequence[Any] | None,
     options: dict[str, Any],
 ) -> Partitioned:

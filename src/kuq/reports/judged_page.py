@@ -62,9 +62,9 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
 
 def _coverage_in_words(judged: Judgement) -> str:
     found = judged.coverage(0.9)
-    noise = 3 * np.sqrt(0.9 * 0.1 / judged.pit.size)
-    low = np.mean(judged.pit < 0.5)
-    bias = 3 * np.sqrt(0.25 / judged.pit.size)
+    noise = 3 * np.sqrt(0.9 * 0.1 / judged.size)
+    low = judged.share(judged.pit < 0.5)
+    bias = 3 * np.sqrt(0.25 / judged.size)
     text = "The 90 % intervals hold about as many outcomes as they should."
     if found < 0.9 - max(noise, 0.01):
         text = "The intervals are too narrow: the predictions are surer than they may be."
@@ -90,12 +90,13 @@ def _coverage(judged: Judgement) -> str:
 
 
 def _pit(judged: Judgement) -> str:
-    counts, _ = np.histogram(judged.pit, bins=_PIT_BARS, range=(0.0, 1.0))
-    low, high = stats.binom(judged.pit.size, 1 / _PIT_BARS).interval(0.95)
+    held, _ = np.histogram(judged.pit, _PIT_BARS, (0.0, 1.0), weights=judged.pit_weights)
+    count = round(judged.size)
+    low, high = stats.binom(count, 1 / _PIT_BARS).interval(0.95)
     return figures.bars(
-        counts / max(judged.pit.size, 1),
+        held / held.sum(),
         1 / _PIT_BARS,
-        (low / judged.pit.size, high / judged.pit.size),
+        (low / count, high / count),
         "histogram of PIT values",
         "share of the prediction below the outcome",
         "outcomes",

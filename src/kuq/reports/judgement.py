@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,21 +60,40 @@ class Judgement:
     places: np.ndarray
     prediction: Prediction
     outcomes: np.ndarray
+    #: How much each case and each of ``pit`` counts.
+    weights: np.ndarray
+    pit_weights: np.ndarray
+    #: Coordinates of an outcome that were never observed, and do not count.
+    unobserved: int = 0
 
     @property
     def score(self) -> tuple[float, float]:
         """The mean loss and half of its 95 % interval."""
-        finite = self.losses[np.isfinite(self.losses)]
-        spread = finite.std(ddof=1) / np.sqrt(finite.size) if finite.size > 1 else np.nan
-        return float(finite.mean()), float(_TWO_SIGMA * spread)
+        there = np.isfinite(self.losses)
+        losses, weights = self.losses[there], self.weights[there]
+        mean = float(np.average(losses, weights=weights))
+        n = losses.size
+        if n < 2:
+            return mean, np.nan
+        spread = np.sqrt(n / (n - 1) * np.sum((weights * (losses - mean)) ** 2)) / weights.sum()
+        return mean, float(_TWO_SIGMA * spread)
 
     @property
     def rmse(self) -> float:
-        return float(np.sqrt(self.errors.mean()))
+        return float(np.sqrt(np.average(self.errors, weights=self.weights)))
 
     def coverage(self, level: float) -> float:
         """The share of outcomes inside of the central interval of this probability."""
-        return float(np.mean(np.abs(2 * self.pit - 1) <= level))
+        return self.share(np.abs(2 * self.pit - 1) <= level)
+
+    def share(self, some: np.ndarray) -> float:
+        """How much some of the coordinates of outcomes are of all."""
+        return float(np.average(some, weights=self.pit_weights))
+
+    @property
+    def size(self) -> float:
+        """So many coordinates of equal weight would leave as much to chance."""
+        return float(self.pit_weights.sum() ** 2 / np.sum(self.pit_weights**2))
 
 
 def judge(one: Decomposed) -> Judgement | None:
@@ -89,7 +108,7 @@ def judge(one: Decomposed) -> Judgement | None:
     wanted = max(_FEWEST_ROWS, -(-_MOST_CASES // places))
     most = max(1, min(wanted, _MOST_NUMBERS // each))
     chosen = np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(int))
-    part = one.part(chosen)
+    part, judged_by, unobserved = _observed(one.part(chosen), one.uncertainty.score)
     known = _known(part)
     if known.size < 2:
         return None
@@ -97,11 +116,16 @@ def judge(one: Decomposed) -> Judgement | None:
     if known.size > _MOST_CASES:
         known = known[np.linspace(0, known.size - 1, _MOST_CASES).astype(int)]
         thinned = True
-    prediction = cases(part.prediction, known)
-    y = _flat(part)[known]
+    already = _already(one, part, known)
     row, within = np.divmod(known, places)
-    found = chosen[row] * places + within
-    return _judged(one, prediction, y, part.cells, thinned, _already(one, part, known), found)
+    part = replace(
+        part,
+        prediction=cases(part.prediction, known),
+        outcome=_flat(part)[known],
+        weights=None if part.weights is None else part.weights.ravel()[known],
+    )
+    found = _judged(one, part, judged_by, thinned, already, chosen[row] * places + within)
+    return replace(found, unobserved=unobserved)
 
 
 def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
@@ -120,6 +144,22 @@ def _flat(part: Part) -> np.ndarray:
     return outcome.reshape(-1, *own)
 
 
+def _observed(part: Part, own: Score) -> tuple[Part, Score, int]:
+    """The part and the score with those cells only that were ever observed; how many were not."""
+    outcome = _flat(part)
+    counted = np.ones(outcome.shape[1:], dtype=bool) if part.cells is None else part.cells
+    seen = counted & ~np.isnan(outcome).all(axis=0)
+    if outcome.ndim == 1 or np.array_equal(seen, counted) or not seen.any():
+        return part, own, 0
+    given = getattr(own, "weights", None)
+    weights = seen * (1.0 if given is None else np.asarray(given))
+    try:
+        judged_by = weighted(unweighted(own), weights * (seen.sum() / weights.sum()))
+    except KuqError:  # a score without weights judges whole outcomes only
+        return part, own, 0
+    return replace(part, cells=seen), judged_by, int(counted.sum() - seen.sum())
+
+
 def _known(part: Part) -> np.ndarray:
     """The positions of inputs with a prediction and a whole outcome."""
     missing = np.isnan(_flat(part))
@@ -131,29 +171,34 @@ def _known(part: Part) -> np.ndarray:
 
 def _judged(
     one: Decomposed,
-    prediction: Prediction,
-    y: np.ndarray,
-    cells: np.ndarray | None,
+    part: Part,
+    judged_by: Score,
     thinned: bool,
     parts: dict[str, np.ndarray] | None,
     places: np.ndarray,
 ) -> Judgement:
+    """The judgement of a part that holds cases along one axis, with all of their outcomes."""
+    prediction, y = part.prediction, part.outcome
+    assert y is not None
     y = np.where(np.isnan(y), 0.0, y)  # cells that do not count
-    squares = (np.asarray(prediction.mean()) - y) ** 2
-    counted = np.ones(y.shape[1:], dtype=bool) if cells is None else cells
-    errors = squares[:, counted].mean(axis=1) if y.ndim > 1 else squares
-    pit = pit_values(prediction, y)
-    pit = (pit[:, counted] if y.ndim > 1 else pit).ravel()
+    weights = np.ones(len(y)) if part.weights is None else part.weights
+    counted = np.ones(y.shape[1:]) if part.event_weights is None else part.event_weights
+    if part.cells is not None:
+        counted = counted * part.cells
+    there = counted > 0
+    squares = ((np.asarray(prediction.mean()) - y) ** 2)[:, there]
+    errors = np.average(squares, axis=1, weights=counted[there])
+    pit = pit_values(prediction, y)[:, there]
     own = one.uncertainty.score
     if parts is None:
         parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
-    losses = np.asarray(score(prediction, y, own, **one.options), dtype=float)
+    losses = np.asarray(score(prediction, y, judged_by, **one.options), dtype=float)
     if losses.ndim > 1:
-        losses = losses.reshape(len(losses), -1).mean(axis=1)
+        losses = np.average(losses[:, there], axis=1, weights=counted[there])
     shown = shown_parts(one.uncertainty)
     every = {spelled(score_name(unweighted(own))): parts}
     for other in _others(own):
-        plain = other if cells is None else weighted(other, cells.astype(float))
+        plain = other if np.all(counted == 1) else weighted(other, counted / counted[there].mean())
         try:
             named = components(prediction, plain, **one.options)
         except KuqError:  # no closed form, no density: it has no place in the table
@@ -164,13 +209,15 @@ def _judged(
         count=len(y),
         losses=losses,
         errors=errors,
-        pit=pit,
+        pit=pit.ravel(),
         ranking=_ranking(every, shown, errors),
         parts=parts,
         thinned=thinned,
         places=places,
         prediction=prediction,
         outcomes=y,
+        weights=weights,
+        pit_weights=np.outer(weights, counted[there]).ravel(),
     )
 
 
@@ -218,7 +265,17 @@ def how_counted(one: Decomposed, judged: Judgement) -> list[str]:
     elif not u.is_split:
         found.append("The mean score takes the members as they are, whatever their number.")
     if one.input_weights is not None:
-        found.append("All outcomes count alike here, whatever their area.")
+        found.append(
+            "Outcomes count by their area in the score, the error, coverage and PIT values, and "
+            "all alike in the ranking of errors."
+        )
+    if judged.unobserved:
+        found.append(f"{judged.unobserved} cells were never observed and do not count here.")
+    if np.ndim(u.total) > 1:
+        found.append(
+            "The ± of the mean score takes outcomes as independent; where neighbours are not, it "
+            "is too small."
+        )
     return found
 
 

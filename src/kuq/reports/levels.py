@@ -51,7 +51,7 @@ def _head(one: Partitioned) -> Iterator[str]:
 
 
 def _parts(one: Partitioned, several: bool) -> Iterator[str]:
-    parts = {name: np.asarray(part, dtype=float) for name, part in one.partition.items()}
+    parts = {name: np.asarray(part, dtype=float) for name, part in one.partition.known.items()}
     known = int(np.sum(np.isfinite(parts["total"])))
     if known == 0:
         yield paragraph("No input has a result: every prediction has missing values.")
@@ -74,7 +74,8 @@ def _overview(
     without = f", {grouped(missing)} more without a result" if missing else ""
     yield card(grouped(known), f"predictions{without}")
     yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
-    yield card(plain(means["noise"]), "mean noise of single members", "aleatoric")
+    if "noise" in means:
+        yield card(plain(means["noise"]), "mean noise of single members", "aleatoric")
     yield card(f"{100 * shares[largest]:.0f} %", f"of the total by the largest part, {largest}")
     yield "</div>"
     yield heading("What each level adds", several)
@@ -155,6 +156,7 @@ def _maps(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
             return
         kernel = cell_kernel(u.score)
         parts = {name: np.asarray(part, dtype=float) for name, part in one.cells(kernel).items()}
+        parts = {name: part for name, part in parts.items() if name in u.known}
         names = one.event_dims or ("rows", "columns")
         unit = u.units if kernel.units == u.score.units else kernel.units
         where = f"Cell by cell under the {named_by_cell(kernel)}, mean over inputs. "
@@ -178,7 +180,7 @@ def _maps(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
 
 def _meaning(u: Partition, several: bool, written: str | None) -> Iterator[str]:
     entries = [
-        ("Noise", "What each member says about its own uncertainty, averaged over members."),
+        *_noise_in_words(u),
         *_levels_in_words(u),
         ("Total", "The sum of all parts, to the last digit."),
         (
@@ -198,6 +200,13 @@ def _meaning(u: Partition, several: bool, written: str | None) -> Iterator[str]:
         entries.append(("Written to", written))
     yield "<h2>What the numbers mean</h2>"
     yield definitions(entries)
+
+
+def _noise_in_words(u: Partition) -> Iterator[tuple[str, str]]:
+    if u.note:
+        yield "Noise", "Members are single values; their own noise is unknown, and none is counted."
+    else:
+        yield "Noise", "What each member says about its own uncertainty, averaged over members."
 
 
 def _levels_in_words(u: Partition) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,7 @@
-"""xarray: measures of predictions with named dimensions, in memory or chunk by chunk on Dask."""
+"""xarray: measures of predictions with named dimensions, in memory or chunk by chunk on Dask.
+
+Importing it adds ``data.kuq``, the same functions as methods of DataArrays and Datasets.
+"""
 
 try:
     import xarray  # noqa: F401

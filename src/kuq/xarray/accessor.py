@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, final
 
 import xarray as xr
@@ -35,7 +36,7 @@ class Accessor:
         """The same as ``kuq.xarray.decompose`` of the data."""
         return measures.decompose(self._data, score, **options)
 
-    def entropy(self, score: kuq.Score | str, **options: Any) -> xr.DataArray:
+    def entropy(self, score: kuq.Score | str, **options: Any) -> Data:
         """The same as ``kuq.xarray.entropy`` of the data."""
         return measures.entropy(self._data, score, **options)
 
@@ -46,6 +47,12 @@ class Accessor:
     def score(self, outcome: xr.DataArray, score: kuq.Score | str, **options: Any) -> xr.DataArray:
         """The same as ``kuq.xarray.score`` of the data at outcomes."""
         return measures.score(self._data, outcome, score, **options)
+
+    def report(
+        self, path: str | Path, score: kuq.Score | str | None = None, **options: Any
+    ) -> Path:
+        """Write a page about the data, by default under the CRPS; see ``kuq.report``."""
+        return kuq.report(self._data, score, path=path, **options)
 
     def member_divergences(self, score: kuq.Score | str, **options: Any) -> xr.DataArray:
         """The same as ``kuq.xarray.member_divergences`` of the data."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from kuq._compiled import by_work_alone
 from kuq._switch import Settings, settings, under
 from kuq.xarray.chunks import whole_predictions
 from kuq.xarray.layout import SAMPLES, Layout, Numbers
+from kuq.xarray.missing import filled, gap_error, gaps_in, without_masked_cells
 
 #: Predictions, and an outcome if there is one, to arrays (batch…, further axes…).
 Measure: TypeAlias = Callable[..., tuple[Numbers, ...]]
@@ -53,19 +54,47 @@ class Block:
     def prediction(
         self, arrays: tuple[Numbers, ...], batch: tuple[int, ...]
     ) -> tuple[kuq.Prediction, Numbers]:
-        """The prediction, and where it is masked by NaN parameters, (batch…)."""
+        """The prediction, and where it has no result because values are missing, (batch…)."""
+        policy = self.layout.nan_policy
         masked = np.zeros(batch, dtype=bool)
-        if self.layout.nan_policy == "propagate" and self.layout.family is not SAMPLES:
-            fill = dict(zip(self.layout.family.parameters, self.layout.family.neutral, strict=True))
-            filled = []
-            for name, array, core in zip(self.names, arrays, self.core, strict=True):
-                missing = np.isnan(array)
-                masked = masked | np.any(missing, axis=_last(array, len(core)))
-                filled.append(np.where(missing, fill[name], array))
-            arrays = tuple(filled)
+        if policy == "omit" or (policy == "propagate" and self.layout.family is SAMPLES):
+            arrays = self._without_masked_cells(arrays)  # draws know what to do with the others
+        else:
+            arrays, masked = self.filled(arrays, batch)
         return self.layout.prediction(
             dict(zip(self.names, arrays, strict=True)), self.core, batch
         ), masked
+
+    def filled(
+        self, arrays: tuple[Numbers, ...], batch: tuple[int, ...]
+    ) -> tuple[tuple[Numbers, ...], Numbers]:
+        """Valid numbers for missing ones, and which predictions have no result for that."""
+        masked = np.zeros(batch, dtype=bool)
+        made = []
+        for (name, array, core), neutral in zip(self._each(arrays), self._neutral(), strict=True):
+            if self.layout.nan_policy in (None, "raise"):
+                gaps = gaps_in(array, core, self.layout)
+                if gaps.any():
+                    raise gap_error(name, None, gaps, self.layout)
+            array, missing = filled(array, core, self.layout, neutral)
+            masked = masked | missing
+            made.append(array)
+        return tuple(made), masked
+
+    def _without_masked_cells(self, arrays: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
+        return tuple(
+            without_masked_cells(array, core, self.layout, neutral)
+            for (_, array, core), neutral in zip(self._each(arrays), self._neutral(), strict=True)
+        )
+
+    def _each(self, arrays: tuple[Numbers, ...]) -> Iterator[tuple[str, Numbers, list[Hashable]]]:
+        return zip(self.names, arrays, self.core, strict=True)
+
+    def _neutral(self) -> list[float]:
+        """Values at which the parameters are valid."""
+        family = self.layout.family
+        values = dict(zip(family.parameters, family.neutral, strict=True))
+        return [values[name] for name in self.names]
 
 
 def applied(
@@ -156,11 +185,14 @@ def _measured(
         masked = masked | missing
     if event is not None:
         outcome = _outcome(remaining.pop(0), event, blocks[0].layout, batch)
-        if blocks[0].layout.nan_policy == "propagate":
-            missing = np.isnan(outcome)
-            masked = masked | np.any(missing, axis=_last(outcome, len(blocks[0].layout.event)))
-            outcome = np.where(missing, 0.0, outcome)
+        layout = blocks[0].layout
+        if layout.nan_policy in (None, "raise"):
+            gaps = gaps_in(outcome, event, layout)
+            if gaps.any():
+                raise gap_error("the outcome", None, gaps, layout)
+        outcome, missing = filled(outcome, event, layout, 0.0)
         given.append(outcome)
+        masked = masked | missing
     results = []
     for result in measure(*given):
         hidden = masked.reshape(masked.shape + (1,) * (result.ndim - masked.ndim))
@@ -178,14 +210,14 @@ def _outcome(
     return np.broadcast_to(y, (*batch, *y.shape[y.ndim - len(present) :]))
 
 
-def _last(array: Numbers, count: int) -> tuple[int, ...]:
-    return tuple(range(array.ndim - count, array.ndim))
+def check_numbers(arrays: Iterable[xr.DataArray]) -> None:
+    """Refuse data that are no real numbers."""
+    for array in arrays:
+        if array.dtype.kind not in "fiub":
+            raise kuq.ParameterError(f"data must hold real numbers, got dtype {array.dtype}")
 
 
 def _result_dtype(arrays: list[xr.DataArray]) -> np.dtype[Any]:
     kinds = [a.dtype for a in arrays]
-    for kind in kinds:
-        if kind.kind not in "fiub":
-            raise kuq.ParameterError(f"data must hold real numbers, got dtype {kind}")
     floating = [kind for kind in kinds if kind.kind == "f"]
     return np.result_type(*floating) if floating else np.dtype(np.float64)

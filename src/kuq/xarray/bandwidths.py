@@ -48,24 +48,24 @@ def _some(operand: Operand) -> kuq.Prediction:
     batch = np.broadcast_shapes(
         *(a.shape[: a.ndim - len(dims)] for a, dims in zip(ordered, operand.core, strict=True))
     )
-    if operand.layout.nan_policy == "propagate" and any(np.isnan(a).any() for a in ordered):
-        ordered, batch = _known(ordered, operand.core, batch)
     block = Block(operand.layout, tuple(operand.variables), operand.core)
+    if operand.layout.nan_policy != "omit":
+        filled, masked = block.filled(tuple(ordered), batch)
+        if masked.any():
+            ordered, batch = _known(filled, operand.core, masked)
     return block.prediction(tuple(ordered), batch)[0]
 
 
 def _known(
-    arrays: list[np.ndarray], core: list[list[Hashable]], batch: tuple[int, ...]
+    arrays: tuple[np.ndarray, ...], core: list[list[Hashable]], masked: np.ndarray
 ) -> tuple[list[np.ndarray], tuple[int, ...]]:
     """The entries of the batch in which nothing is missing, along one axis."""
     own = [a.shape[a.ndim - len(dims) :] for a, dims in zip(arrays, core, strict=True)]
     flat = [
-        np.broadcast_to(a, (*batch, *shape)).reshape(-1, *shape)
+        np.broadcast_to(a, (*masked.shape, *shape)).reshape(-1, *shape)
         for a, shape in zip(arrays, own, strict=True)
     ]
-    known = np.ones(math.prod(batch), dtype=bool)
-    for a in flat:
-        known &= ~np.isnan(a).reshape(len(a), -1).any(axis=1)
+    known = ~masked.ravel()
     if not known.any():
         raise kuq.ParameterError(
             'bandwidth="median" needs predictions without NaN, and there is none; give a number'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import numpy as np
@@ -14,17 +14,23 @@ import kuq
 from kuq.kernels.base import MarginalStage
 from kuq.kernels.names import as_score
 from kuq.scores.options import DEFAULT_MEMORY, Options
-from kuq.xarray.applied import Operand
+from kuq.xarray.applied import Measure, Operand, applied, check_numbers
 from kuq.xarray.bandwidths import with_numbers
 from kuq.xarray.dimensions import AUTO, MEMBER, needed
 from kuq.xarray.event_weights import with_weights
 from kuq.xarray.layout import Data, Dimensions, Layout, Numbers, layout_of
+from kuq.xarray.missing import LEFT_OUT, check_gaps, check_outcome, in_words, known_cells
 
 
 class Settings(TypedDict, total=False):
     """Options of every function: those of ``kuq`` itself, and names that are rarely needed.
 
-    ``nan_policy``: "raise", "propagate" (NaN where a prediction holds NaN) or "omit" (draws).
+    ``nan_policy``, what NaN means. By default it is a mask where it is in every member and draw:
+    such a prediction has no result (NaN), and a cell of ``event_dims`` that is missing in every
+    prediction is left out, which the attribute ``left_out`` says; any other NaN is an error.
+    "raise": every NaN is; "propagate": none is, and predictions with one have no result; "omit":
+    missing draws are left out. Looking for masks of ``event_dims`` reads data: in Dask arrays it is
+    done only if "propagate" or "omit" asks for it.
     ``component_dim`` and ``rank_dim``: the dimension of mixture components, and of the columns of
     a low-rank factor. ``member_weights``: numbers along the member dimension.
     """
@@ -34,7 +40,7 @@ class Settings(TypedDict, total=False):
     draws: int | None
     seed: int | None
     max_memory: float
-    nan_policy: str
+    nan_policy: str | None
     component_dim: Hashable
     rank_dim: Hashable
     member_weights: Any
@@ -47,6 +53,10 @@ class Call:
     operands: list[Operand]
     score: kuq.Score
     options: dict[str, Any]
+    #: Which cells of the event count; None if all do.
+    cells: xr.DataArray | None = None
+    #: What a reader has to know of it, as attributes of a result.
+    told: dict[str, str] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:
@@ -61,6 +71,23 @@ class Call:
         """The event dimensions, where the score keeps a map of them."""
         return list(self.layout.event) if np.ndim(trial) else []
 
+    def measured(
+        self,
+        measure: Measure,
+        outputs: list[list[Hashable]],
+        outcome: xr.DataArray | None = None,
+        sizes: dict[Hashable, int] | None = None,
+    ) -> list[xr.DataArray]:
+        """The results of a measure; a map of the event has none in cells that do not count."""
+        found = applied(measure, self.operands, outcome, outputs, sizes)
+        cells = self.cells
+        if cells is None:
+            return found
+        return [
+            one.where(cells) if set(self.layout.event) <= set(dims) else one
+            for one, dims in zip(found, outputs, strict=True)
+        ]
+
 
 def prepared(
     data: Sequence[Data],
@@ -68,8 +95,12 @@ def prepared(
     dims: Dimensions,
     weights: xr.DataArray | str | None,
     settings: Settings,
+    outcome: xr.DataArray | None = None,
 ) -> Call:
-    """Operands whose own dimensions have names of their own, and a score for all of them."""
+    """Operands whose own dimensions have names of their own, and a score for all of them.
+
+    Cells of the event that are missing everywhere do not count, in any of them.
+    """
     score = as_score(score)
     if unknown := set(settings) - set(Settings.__annotations__):
         raise kuq.ParameterError(
@@ -88,15 +119,28 @@ def prepared(
         component=settings.get("component_dim", AUTO),
         rank=settings.get("rank_dim", AUTO),
     )
+    policy = settings.get("nan_policy")
+    found = [(one, *layout_of(one, dims, policy)) for one in data]
+    every = [variable for *_, variables in found for variable in variables.values()]
+    check_numbers(every if outcome is None else [*every, outcome])
+    lazy = any(variable.chunks is not None for variable in every)
+    # Looking for masks reads data, so that of Dask arrays it has to be asked for.
+    looked_for = policy in ("propagate", "omit") or (policy is None and not lazy)
+    cells = known_cells(found, outcome) if dims.event and looked_for else None
     operands = []
-    for position, one in enumerate(data):
-        layout, variables = layout_of(one, dims, settings.get("nan_policy", "raise"))
+    for position, (one, layout, variables) in enumerate(found):
         layout = dataclasses.replace(
-            layout, weights=_member_weights(layout, one, settings.get("member_weights"))
+            layout,
+            weights=_member_weights(layout, one, settings.get("member_weights")),
+            cells=None if cells is None else cells.values,
         )
+        check_gaps(variables, layout)
         operands.append(_named_apart(Operand(layout, variables), position))
-    score = with_weights(score, weights, data[0], dims.event)
-    return Call(operands, with_numbers(score, operands, options), core)
+    if outcome is not None:
+        check_outcome(outcome, operands[0].layout)
+    score = with_weights(score, weights, data[0], dims.event, cells)
+    told = {} if cells is None else {LEFT_OUT: in_words(cells, outcome is not None)}
+    return Call(operands, with_numbers(score, operands, options), core, cells, told)
 
 
 def with_members(data: Data, dims: Dimensions) -> Dimensions:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Final
 
+import xarray as xr
+
 import kuq
 
 #: Ask for a dimension by its usual names.
@@ -52,9 +54,21 @@ def _models_and_runs(candidates: list[Hashable]) -> str:
         return ""
     return (
         f". If {runs[0]!r} holds runs of each model, they are its draws: "
-        f"member_dim={models[0]!r}, draws_dim={runs[0]!r} (for a file: --member {models[0]} "
-        f"--draws {runs[0]}); member_dim={runs[0]!r} looks at the runs of every model by itself"
+        f"member_dim={models[0]!r}, draws_dim={runs[0]!r}; member_dim={runs[0]!r} looks at the "
+        "runs of every model by itself"
     )
+
+
+def check_coordinates(what: str, *objects: xr.DataArray | xr.Dataset) -> None:
+    """Refuse data whose coordinates along shared dimensions are not the same, in the same order."""
+    try:
+        xr.align(*objects, join="exact", copy=False)
+    except ValueError as error:
+        raise kuq.ShapeError(
+            f"{what} have different coordinates: {error}; one.reindex_like(other) has the same, "
+            'and NaN where there is nothing (method="nearest", tolerance=… where they differ by '
+            "rounding)"
+        ) from None
 
 
 def needed(

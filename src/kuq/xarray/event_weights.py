@@ -10,6 +10,7 @@ import xarray as xr
 import kuq
 from kuq.kernels.event_weights import weighted
 from kuq.xarray.area import area_weights, latitude_of
+from kuq.xarray.missing import in_words
 
 
 def with_weights(
@@ -17,10 +18,45 @@ def with_weights(
     weights: xr.DataArray | str | None,
     data: xr.DataArray | xr.Dataset,
     event: tuple[Hashable, ...],
+    cells: xr.DataArray | None,
 ) -> kuq.Score:
-    """The score with weights by name, or by the area of grid cells, in the order of the event."""
-    if weights is None:
-        return score
+    """The score with weights by name, or by the area of grid cells, in the order of the event.
+
+    ``cells`` are those that count, if not all do.
+    """
+    if cells is not None:
+        return _with_mask(score, weights, data, event, cells)
+    return score if weights is None else weighted(score, _weights(weights, data, event).values)
+
+
+def _with_mask(
+    score: kuq.Score,
+    weights: xr.DataArray | str | None,
+    data: xr.DataArray | xr.Dataset,
+    event: tuple[Hashable, ...],
+    cells: xr.DataArray,
+) -> kuq.Score:
+    if weights is None and isinstance(score, kuq.Marginal) and score.reduce is None:
+        return score  # every cell has a number of its own
+    known = cells.astype(np.float64).values
+    if weights is not None:
+        given = _weights(weights, data, event).values * known
+        # The areas of the cells that are left have mean one.
+        known = given * (known.sum() / given.sum()) if isinstance(weights, str) else given
+    try:
+        return weighted(score, known)
+    except kuq.ParameterError as error:
+        raise kuq.ParameterError(
+            f"{in_words(cells)}, which is done by weights, and {error}; use a kernel score, or "
+            f"take the cells that are there as one dimension: data.stack(cell={tuple(event)!r})"
+            f'.dropna("cell", how="all"), event_dims=["cell"]'
+        ) from None
+
+
+def _weights(
+    weights: xr.DataArray | str, data: xr.DataArray | xr.Dataset, event: tuple[Hashable, ...]
+) -> xr.DataArray:
+    """Weights over the whole event, in its order."""
     if isinstance(weights, str):
         if weights != "area":
             raise kuq.ParameterError(f'weights must be "area" or a DataArray, got {weights!r}')
@@ -49,4 +85,4 @@ def with_weights(
         full, _ = xr.align(frame, weights, join="exact", copy=False)
     except ValueError as error:
         raise kuq.ShapeError(f"weights do not fit the coordinates of the data: {error}") from None
-    return weighted(score, (full * weights).transpose(*event).values)
+    return (full * weights).transpose(*event)

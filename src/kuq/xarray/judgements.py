@@ -10,6 +10,7 @@ import xarray as xr
 
 import kuq
 from kuq import protocols
+from kuq.xarray.dimensions import check_coordinates
 from kuq.xarray.layout import Numbers
 
 _CURVES = ("risk", "oracle")
@@ -121,12 +122,7 @@ def _together(
 ) -> tuple[xr.DataArray, xr.DataArray]:
     """Both with the same cases, in the same order."""
     _cases(error, cases, "error")
-    try:
-        uncertainty, error = xr.align(uncertainty, error, join="exact", copy=False)
-    except ValueError as mismatch:
-        raise kuq.ShapeError(
-            f"uncertainty and error have different coordinates: {mismatch}"
-        ) from None
+    check_coordinates("uncertainty and error", uncertainty, error)
     return uncertainty, error
 
 

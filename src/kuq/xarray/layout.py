@@ -94,9 +94,17 @@ class Layout:
     sample: Hashable | None
     event: tuple[Hashable, ...]
     trailing: Hashable | None
-    nan_policy: str
+    #: What NaN means: "raise", "propagate", "omit", or None for masks.
+    nan_policy: str | None
     #: Weights of the members, (members,).
     weights: Numbers | None = None
+    #: Which cells of the event count, (event…); None if all do.
+    cells: Numbers | None = None
+
+    @property
+    def own(self) -> tuple[Hashable, ...]:
+        """The dimensions of a prediction that are none of its event."""
+        return tuple(d for d in (self.member, self.sample, self.trailing) if d is not None)
 
     def dims_of(self, parameter: str) -> tuple[Hashable, ...]:
         """The dimensions that belong to the prediction and not to the batch, in kuq's order."""
@@ -139,7 +147,8 @@ class Layout:
     def _built(self, arrays: list[Numbers]) -> kuq.Prediction:
         event_ndim = len(self.event)
         if self.family is SAMPLES:
-            law: kuq.Prediction = kuq.Samples(arrays[0], event_ndim, nan_policy=self.nan_policy)
+            policy = self.nan_policy or "raise"
+            law: kuq.Prediction = kuq.Samples(arrays[0], event_ndim, nan_policy=policy)
         else:
             law = self.family.build(*arrays, event_ndim)
         if self.member is None:
@@ -173,7 +182,7 @@ class Layout:
 
 
 def layout_of(
-    data: Data, dims: Dimensions, nan_policy: str
+    data: Data, dims: Dimensions, nan_policy: str | None
 ) -> tuple[Layout, dict[str, xr.DataArray]]:
     """What a DataArray of draws or points, or a Dataset of parameters, stands for."""
     _check_policy(nan_policy)
@@ -190,7 +199,12 @@ def layout_of(
             "arrays use kuq.decompose"
         )
     if nan_policy == "omit" and family is not SAMPLES:
-        raise kuq.ParameterError('nan_policy="omit" is for draws; use "propagate" for parameters')
+        what = "single values" if family is POINTS else "parameters"
+        raise kuq.ParameterError(
+            f'nan_policy="omit" leaves missing draws out, and these are {what}; "propagate" gives '
+            "a prediction with missing values no result, and cells that are missing in every "
+            "prediction are left out of event_dims anyway"
+        )
     member = None
     if not family.second_order:
         others = [dim for dim in data.dims if dim != sample]
@@ -204,8 +218,8 @@ def layout_of(
     return layout, variables
 
 
-def _check_policy(nan_policy: str) -> None:
-    if nan_policy not in ("raise", "propagate", "omit"):
+def _check_policy(nan_policy: str | None) -> None:
+    if nan_policy not in (None, "raise", "propagate", "omit"):
         raise kuq.ParameterError(
             f'nan_policy must be "raise", "propagate" or "omit", got {nan_policy!r}'
         )
@@ -227,18 +241,28 @@ def _family_of(data: xr.Dataset) -> tuple[Family, dict[str, xr.DataArray]]:
     wanted = "; ".join(", ".join(family.parameters) for family in FAMILIES)
     raise kuq.ParameterError(
         f"a Dataset needs the parameters of a distribution as variables ({wanted}), got "
-        f"{list(data.data_vars)}; for draws pass one variable: dataset[name]"
+        f"{list(data.data_vars)}; for draws pass one variable: dataset[name]{_renamed(data)}"
     )
 
 
+def _renamed(data: xr.Dataset) -> str:
+    """What to do with names such as t2m_mean and t2m_std."""
+    ends = {str(name): str(name).rpartition("_") for name in data.data_vars}
+    means = [name for name, (_, mark, end) in ends.items() if mark and end in ("mean", "loc")]
+    for name in means:
+        for other, (thing, _, end) in ends.items():
+            if thing == ends[name][0] and end in ("std", "sd", "scale"):
+                return f"; for normals: dataset.rename({name}='loc', {other}='scale')"
+    return ""
+
+
 def _check_dims(layout: Layout, data: Data) -> None:
-    named = [d for d in (layout.member, layout.sample, layout.trailing) if d is not None]
     for dim in layout.event:
         if dim not in data.dims:
             raise kuq.ShapeError(
                 f"event dimension {dim!r} is not a dimension of the data, which has "
                 f"{list(data.dims)}"
             )
-    every = [*named, *layout.event]
+    every = [*layout.own, *layout.event]
     if len(set(every)) < len(every):
         raise kuq.ShapeError(f"a dimension can have one role only, got {every}")

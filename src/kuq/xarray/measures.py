@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,12 @@ import numpy as np
 import xarray as xr
 
 import kuq
-from kuq.kernels.names import as_score, usual_estimator
+from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
-from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
-from kuq.xarray.dimensions import AUTO
+from kuq.xarray.dimensions import AUTO, check_coordinates
+from kuq.xarray.hints import crossing, unused_levels
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
 from kuq.xarray.partition import Asked, partition
 
@@ -59,7 +60,8 @@ def decompose(
     result has ``total``, ``noise`` and what each level adds. Each lies inside of those before it,
     unless ``crossed`` names it; ``fixed`` names levels that are there as a whole. Then
     ``member_weights`` is a DataArray along some of them, and ``nan_policy="omit"`` leaves out
-    members without a number, so that groups may have different sizes.
+    members without a number, so that groups may have different sizes. A result has a ``hint`` where
+    inputs are called like levels, or levels look as if they were crossed.
 
     >>> import kuq, numpy as np, xarray
     >>> loc = xarray.DataArray([[0.0, 1.0], [2.0, 1.0]], dims=("member", "time"))
@@ -81,27 +83,43 @@ def decompose(
             raise kuq.ParameterError("level_dims and directions do not go together; omit one")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        return partition(data, score, levels, asked, weights, chosen, settings)[0]
+        found = partition(data, score, levels, asked, weights, chosen, settings)[0]
+        omitted = settings.get("nan_policy") == "omit"  # then groups are of their own
+        return _hinted(found, "" if omitted else crossing(data, levels.dims, crossed))
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
         if directions is not None:
             raise kuq.ParameterError(
                 "directions are for draws of several members, and these are of one model; omit "
-                "directions, or use kuq.entropy(kuq.Samples(…), score, directions=…)"
+                "directions, or use kuq.xarray.entropy(…, member_dim=None, directions=…)"
             )
-        return _of_one_model(data, score, asked, weights, settings)
-    dims = with_members(data, asked)
-    call = prepared([data], score, dims, weights, settings)
-    estimator = estimator or usual_estimator(score)
+        one = dataclasses.replace(asked, member=None)
+        call = prepared([data], score, one, weights, settings)
+        return _hinted(of_one_model(data, call), unused_levels(data, call.layout))
+    call = prepared([data], score, with_members(data, asked), weights, settings)
+    found = of_members(data, call, estimator or usual_estimator(score), directions)
+    return _hinted(found, unused_levels(data, call.layout))
+
+
+def _hinted(found: xr.Dataset, hint: str) -> xr.Dataset:
+    return found.assign_attrs(hint=hint) if hint else found
+
+
+def of_members(data: Data, call: Call, estimator: str, directions: int | None = None) -> xr.Dataset:
+    """The three parts of a call that is prepared."""
     options = {**call.options, "estimator": estimator}
     trial = _trial(call, options, directions)
     names = {part: f"{part} uncertainty" for part in _PARTS}
     if directions is not None:
         options["directions"] = directions
-        names |= {f"{part}_standard_error": f"standard error of {names[part]}" for part in _PARTS}
+        names |= {
+            f"{part}_standard_error": f"standard error of {names[part]} over directions, given the "
+            "draws"
+            for part in _PARTS
+        }
     outputs = [call.outputs(trial.total)] * len(names)
-    found = applied(_Decompose(call.score, options), call.operands, None, outputs)
+    found = call.measured(_Decompose(call.score, options), outputs)
     units = units_of(call.score, call.operands[0].variables)
     named = {
         name: described(part, words, units).rename(name)
@@ -116,7 +134,7 @@ def decompose(
         unknown = {"long_name": "noise of the members, unknown"}
         for part, text in zip(_PARTS, (spread, unknown, spread), strict=True):
             named[part] = named[part].assign_attrs(text)
-    return xr.Dataset(named, attrs={**kept_attributes(data), **history})
+    return xr.Dataset(named, attrs={**kept_attributes(data), **history, **call.told})
 
 
 def _trial(call: Call, options: dict[str, Any], directions: int | None) -> kuq.Uncertainty:
@@ -141,19 +159,14 @@ def is_split(u: xr.Dataset) -> bool:
     return u.attrs.get("note") not in (OF_POINTS, OF_ONE_MODEL)
 
 
-def _of_one_model(
-    data: Data,
-    score: kuq.Score | str,
-    dims: Dimensions,
-    weights: xr.DataArray | str | None,
-    settings: Settings,
-) -> xr.Dataset:
+def of_one_model(data: Data, call: Call) -> xr.Dataset:
     """The spread of draws: what the model does not know is not in them."""
-    found = entropy(data, score, None, dims.sample, dims.event, weights=weights, **settings)
-    spread = _spread("draws", as_score(score), "pairwise")
-    total = found.rename("total").assign_attrs(spread)
-    how = {name: total.attrs.pop(name) for name in ("score", "unbiased")}
-    how |= {"method": "samples", "note": OF_ONE_MODEL}
+    units = units_of(call.score, call.operands[0].variables)
+    (found,) = call.measured(*_entropy(call))
+    total = described(found, "total", units)
+    total = total.assign_attrs(_spread("draws", call.score, "pairwise"))
+    how = provenance(call.score, "samples", unbiased=call.options["unbiased"])
+    how |= {"note": OF_ONE_MODEL, **call.told}
     return xr.Dataset({"total": total}, attrs={**kept_attributes(data), **how})
 
 
@@ -166,11 +179,14 @@ def entropy(
     *,
     draws_dim: Hashable | None = None,
     weights: xr.DataArray | str | None = None,
+    directions: int | None = None,
     **settings: Unpack[Settings],
-) -> xr.DataArray:
+) -> xr.DataArray | xr.Dataset:
     """H(P) of predictions with named dimensions; members are mixed, unless ``member_dim=None``.
 
-    ``draws_dim`` is another name of ``sample_dim``, as in :func:`decompose`.
+    ``draws_dim`` is another name of ``sample_dim``, as in :func:`decompose`. With ``directions``,
+    for very many draws of ``event_dims``, the result is a Dataset of ``entropy`` and
+    ``entropy_standard_error``.
 
     >>> import kuq, xarray
     >>> draws = xarray.DataArray([[0.0, 1.0], [0.0, 4.0]], dims=("time", "sample"))
@@ -179,9 +195,23 @@ def entropy(
     """
     dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
     call = prepared([data], score, dims, weights, settings)
-    outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **call.options))
-    measure = _First(kuq.entropy, call.score, call.options)
-    return _described(applied(measure, call.operands, None, [outputs])[0], "entropy", call)
+    if directions is None:
+        return _described(call.measured(*_entropy(call))[0], "entropy", call)
+    options = {**call.options, "directions": directions}
+    outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **options).value)
+    found = call.measured(_Estimated(kuq.entropy, call.score, options), [outputs] * 2)
+    names = ("entropy", "entropy_standard_error")
+    named = {name: _described(one, name, call) for name, one in zip(names, found, strict=True)}
+    named[names[1]].attrs["long_name"] = (
+        "standard error of entropy over directions, given the draws"
+    )
+    return xr.Dataset(named)
+
+
+def _entropy(call: Call) -> tuple[_First, list[list[Hashable]]]:
+    """The entropy as a measure, and what its result has beside the batch."""
+    trial = kuq.entropy(call.trials()[0], call.score, **call.options)
+    return _First(kuq.entropy, call.score, call.options), [call.outputs(trial)]
 
 
 def divergence(
@@ -210,10 +240,11 @@ def divergence(
     if "member_weights" in settings:
         raise kuq.ParameterError("member_weights of which prediction? divergence takes none")
     call = prepared([p, q], score, dims, weights, settings)
+    check_coordinates("the predictions", *(v for o in call.operands for v in o.variables.values()))
     left, right = call.trials()
     outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
     measure = _First(kuq.divergence, call.score, call.options)
-    return _described(applied(measure, call.operands, None, [outputs])[0], "divergence", call)
+    return _described(call.measured(measure, [outputs])[0], "divergence", call)
 
 
 def score(
@@ -242,17 +273,17 @@ def score(
     if not isinstance(outcome, xr.DataArray):
         raise kuq.ParameterError(f"outcome must be a DataArray, got {type(outcome).__name__}")
     dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
-    call = prepared([data], score, dims, weights, settings)
-    own = {call.layout.member, call.layout.sample, call.layout.trailing} - {None}
     if missing := [dim for dim in dims.event if dim not in outcome.dims]:
         raise kuq.ShapeError(f"the outcome lacks the event dimensions {missing}")
-    if clash := [dim for dim in outcome.dims if dim in own]:
+    check_coordinates("the prediction and the outcome", data, outcome)
+    call = prepared([data], score, dims, weights, settings, outcome)
+    if clash := [dim for dim in outcome.dims if dim in call.layout.own]:
         raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
     (trial,) = call.trials()
     zero = np.zeros(trial.event_shape)
     outputs = call.outputs(kuq.score(trial, zero, call.score, **call.options))
     measure = _First(kuq.score, call.score, call.options)
-    return _described(applied(measure, call.operands, outcome, [outputs])[0], "score", call)
+    return _described(call.measured(measure, [outputs], outcome)[0], "score", call)
 
 
 def member_divergences(
@@ -284,13 +315,11 @@ def member_divergences(
     (trial,) = call.trials()
     assert isinstance(trial, kuq.Ensemble)
     map_dims = call.outputs(kuq.member_divergences(trial, call.score, **call.options)[0, 0])
-    found = applied(
+    (found,) = call.measured(
         _Matrix(call.score, call.options),
-        call.operands,
-        None,
         [[*map_dims, member, other]],
-        {other: data.sizes[member]},
-    )[0]
+        sizes={other: data.sizes[member]},
+    )
     if member in data.coords:
         found = found.assign_coords({other: (other, data[member].values)})
     return _described(found.transpose(member, other, ...), "divergence", call)
@@ -319,6 +348,19 @@ class _First:
 
 
 @dataclass(frozen=True)
+class _Estimated:
+    """A function of kuq by random directions, with its standard error."""
+
+    function: Any
+    score: kuq.Score
+    options: dict[str, Any]
+
+    def __call__(self, *given: Any) -> tuple[Numbers, ...]:
+        found = self.function(*given, self.score, **self.options)
+        return found.value, found.standard_error
+
+
+@dataclass(frozen=True)
 class _Matrix:
     score: kuq.Score
     options: dict[str, Any]
@@ -331,4 +373,4 @@ class _Matrix:
 def _described(result: xr.DataArray, name: str, call: Call) -> xr.DataArray:
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, None, unbiased=call.options["unbiased"])
-    return described(result, name, units).assign_attrs(history)
+    return described(result, name, units).assign_attrs(history | call.told)

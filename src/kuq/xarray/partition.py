@@ -15,7 +15,6 @@ import kuq
 from kuq.distributions.nesting import even_weights, numbered, paths_of_axes
 from kuq.result import OF_LEVELS_OF_POINTS
 from kuq.scores.levels import Design
-from kuq.xarray.applied import applied
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Settings, prepared
 from kuq.xarray.dimensions import MEMBER
@@ -66,7 +65,7 @@ def partition(
     options |= {"crossed": asked.crossed, "fixed": asked.fixed}
     names = ["total", "noise", *design.parts]
     measure = _Partition(call.score, options, members.paths)
-    found = applied(measure, call.operands, None, [call.outputs(trial.total)] * len(names))
+    found = call.measured(measure, [call.outputs(trial.total)] * len(names))
     if clash := [name for name in names if name in {*found[0].dims, *found[0].coords}]:
         raise kuq.ParameterError(
             f"the data have a dimension or coordinate {clash[0]!r}, as a part of the result is "
@@ -75,15 +74,16 @@ def partition(
     units = units_of(call.score, call.operands[0].variables)
     history = provenance(call.score, trial.method, estimator=estimator, unbiased=unbiased)
     history["design"] = design.text
-    if call.layout.family is POINTS:
-        history["note"] = OF_LEVELS_OF_POINTS
     if design.fixed:
         history["fixed"] = ", ".join(design.levels[k] for k in sorted(design.fixed))
     parts = {
         name: described(part, _in_words(name), units).rename(name)
         for name, part in zip(names, found, strict=True)
     }
-    return xr.Dataset(parts, attrs={**kept_attributes(data), **history}), call.score
+    if call.layout.family is POINTS:
+        history["note"] = OF_LEVELS_OF_POINTS
+        parts["noise"] = parts["noise"].assign_attrs(long_name="noise of the members, unknown")
+    return xr.Dataset(parts, attrs={**kept_attributes(data), **history, **call.told}), call.score
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,8 @@ def _members(
         parameters = dataclasses.replace(dims, member=None)
         if layout_of(data, parameters, "raise")[0].sample is None:
             settings = Settings(**{**settings, "nan_policy": "propagate"})
+    elif settings.get("nan_policy") != "propagate" and not _is_lazy(data):
+        _check_whole(data, level_dims, kept)
     if not kept.any():
         raise kuq.ShapeError(f"no member along {list(level_dims)} has numbers and weight")
     paths, weights = paths[kept], weights[kept]
@@ -159,11 +161,36 @@ def _joint_weights(
     return weights, [k for k, dim in enumerate(level_dims) if dim in given.dims]
 
 
+def _check_whole(data: Data, level_dims: tuple[Hashable, ...], kept: Numbers) -> None:
+    """Refuse members that count and are missing throughout, beside others that are not."""
+    known = _known(data, level_dims)
+    gone = ~known & kept.reshape(known.shape)
+    if gone.any() and known.any():
+        index = np.unravel_index(int(np.argmax(gone)), gone.shape)
+        place = ", ".join(
+            f"{dim} {data[dim].values[at] if dim in data.coords else at}"
+            for dim, at in zip(level_dims, index, strict=True)
+        )
+        count = int(gone.sum())
+        more = f", nor have {count - 1} more" if count > 1 else ""
+        raise kuq.ParameterError(
+            f'{place} has no numbers (NaN throughout){more}; nan_policy="omit" leaves such members '
+            "out"
+        )
+
+
+def _is_lazy(data: Data) -> bool:
+    return any(variable.chunks is not None for variable in _variables(data))
+
+
+def _variables(data: Data) -> list[xr.DataArray]:
+    return [data] if isinstance(data, xr.DataArray) else list(data.data_vars.values())
+
+
 def _known(data: Data, level_dims: tuple[Hashable, ...]) -> Numbers:
     """Which members have any number, in all variables that tell them apart."""
-    variables = [data] if isinstance(data, xr.DataArray) else list(data.data_vars.values())
     known = xr.DataArray(True)
-    for variable in variables:
+    for variable in _variables(data):
         own = [dim for dim in level_dims if dim in variable.dims]
         if own:
             known = known & variable.notnull().any([d for d in variable.dims if d not in own])
