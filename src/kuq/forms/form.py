@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -82,6 +83,11 @@ class Problem:
     #: random directions that may take the place of pairs of very many draws; none if zero
     directions: int = 0
 
+    def __eq__(self, other: object) -> bool:
+        # As tuples, whose entries may just be the same: data classes have asked the score anew
+        # since Python 3.13.
+        return isinstance(other, Problem) and _entries(self) == _entries(other)
+
     @staticmethod
     def of(
         score: Score,
@@ -158,6 +164,9 @@ class Problem:
     def absolute(self) -> bool:
         """Whether the kernel is ‖x − y‖, on the line |x − y|."""
         return isinstance(self.score, Energy) and self.score.beta == 1
+
+
+_entries = operator.attrgetter(*(entry.name for entry in dataclasses.fields(Problem)))
 
 
 class Statistics(NamedTuple):
