@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
@@ -74,6 +76,38 @@ def add(factor: Any, first: Any, second: Any, total: Any, size: Any) -> None:
 def emitted(function: Callable[..., Any]) -> Any:
     """A function that writes its own machine instruction."""
     return intrinsic(function)
+
+
+@emitted
+def _pointer(context: Any, address: Any) -> Any:
+    """To the numbers at an address."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), code
+
+
+@called
+def read(addresses: Any, itemsize: Any, place: Any, start: Any, default: Any, result: Any) -> None:
+    """Numbers of a row of an array at one of the addresses, with a step between them.
+
+    ``place`` is the array, −1 for none, the position of the first number, and the step.
+    """
+    source, first, step = place[0], place[1], place[2]
+    if source < 0:
+        fill(result, default)
+        return
+    pointer = _pointer(addresses[source] + (first + start * step) * itemsize)
+    length = (result.size - 1) * step + 1
+    if itemsize == 8:
+        wide = numba.carray(pointer, (length,), np.float64)
+        for k in range(result.size):
+            result[k] = wide[k * step]
+    else:
+        narrow = numba.carray(pointer, (length,), np.float32)
+        for k in range(result.size):
+            result[k] = narrow[k * step]
 
 
 def reduction(function: Callable[..., Any]) -> Any:
