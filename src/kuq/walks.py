@@ -238,7 +238,9 @@ class Walk:
         for output, by_value in zip(self.outputs, by_values, strict=True):
             if by_value is None:
                 continue
-            by = by_value.astype(np.float64).ravel() if any(by_value.strides) else by_value.flat[:1]
+            # The derivative of a mean is one number for all.
+            by = by_value if any(by_value.strides) else by_value.flat[:1]
+            by = by.astype(np.float64).ravel()
             own = output.dispersion * by
             by_dispersion = own if by_dispersion is None else by_dispersion + own
             if output.entropies is not None:

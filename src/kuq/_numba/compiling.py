@@ -10,7 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 from kuq._numba.stored_code import StoredCode
@@ -88,6 +88,16 @@ def _pointer(context: Any, address: Any) -> Any:
     return types.voidptr(types.int64), code
 
 
+@inlined
+def _copy(source: Any, step: Any, result: Any) -> None:
+    if step == 1:  # which vectorises
+        for k in range(result.size):
+            result[k] = source[k]
+    else:
+        for k in range(result.size):
+            result[k] = source[k * step]
+
+
 @called
 def read(addresses: Any, itemsize: Any, place: Any, start: Any, default: Any, result: Any) -> None:
     """Numbers of a row of an array at one of the addresses, with a step between them.
@@ -101,13 +111,9 @@ def read(addresses: Any, itemsize: Any, place: Any, start: Any, default: Any, re
     pointer = _pointer(addresses[source] + (first + start * step) * itemsize)
     length = (result.size - 1) * step + 1
     if itemsize == 8:
-        wide = numba.carray(pointer, (length,), np.float64)
-        for k in range(result.size):
-            result[k] = wide[k * step]
+        _copy(carray(pointer, (length,), np.float64), step, result)
     else:
-        narrow = numba.carray(pointer, (length,), np.float32)
-        for k in range(result.size):
-            result[k] = narrow[k * step]
+        _copy(carray(pointer, (length,), np.float32), step, result)
 
 
 def reduction(function: Callable[..., Any]) -> Any:
@@ -144,9 +150,11 @@ def spread(task: Callable[[int, int], None], size: int, work: float, grain: int 
 
     ``work`` is the number of evaluations of the whole; parts start at multiples of ``grain``.
     """
-    threads = workers() if work >= _SMALLEST_FOR_THREADS else 1
+    if work < _SMALLEST_FOR_THREADS or (threads := workers()) == 1:
+        task(0, size)
+        return
     # Several parts per thread, as a core may be busy with something else.
-    part = -(-size // (4 * threads)) if threads > 1 else size
+    part = -(-size // (4 * threads))
     part = max(-(-part // grain) * grain, 1)
     starts = range(0, size, part)
     in_threads(lambda start: task(start, min(start + part, size)), starts, threads)

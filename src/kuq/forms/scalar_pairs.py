@@ -279,6 +279,7 @@ def _differential(stack: Stack, wanted: Sequence[bool], entropies: bool) -> Diff
             shares,
             owners,
             members,
+            used,
             n,
             alone,
             lossy=not single,
@@ -290,6 +291,7 @@ def _differential(stack: Stack, wanted: Sequence[bool], entropies: bool) -> Diff
             rows = by_dispersion * found[-1]
             if by_entropies is not None:
                 rows += by_entropies[owners_of_rows] * found[0]
+            rows = rows.astype(arrays[0].dtype, copy=False)
             return [part if part is None else _of_array(rows, *part) for part in parts]
 
         lost = None if single else (sums[0] <= CLOSE * sums[1]) & (sums[1] > 0)

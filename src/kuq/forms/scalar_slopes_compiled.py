@@ -167,17 +167,22 @@ def _loop(
     first = heads + 2
     outside = first + slopes.shape[0] - wanted
     total = np.empty((first + slopes.shape[0], _BLOCK))
-    found, both = np.empty((4, _BLOCK)), np.empty(_BLOCK)
+    found, both, one = np.empty((4, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
     unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
+    fill(one, 1.0)
+    fill(both, 1.0)
+    for i in range(count):
+        fill(w[i], shares[i])
     for start in range(begin, end, _BLOCK):
         size = min(_BLOCK, end - start)
         for i in range(count):
             read(addresses, itemsize, places[0, i], start, 0.0, x[i, :size])
             read(addresses, itemsize, places[1, i], start, 0.0, s[i, :size])
-            read(addresses, itemsize, places[2, i], start, shares[i], w[i, :size])
-        _units(x[:, :size], s[:, :size], width[start : start + size], unit[:size], inverse[:size])
+            if several:
+                read(addresses, itemsize, places[2, i], start, shares[i], w[i, :size])
+        _units(x, s, width[start : start + size], unit[:size], inverse[:size])
         for r in range(total.shape[0]):
-            fill(total[r], 0.0)
+            fill(total[r, :size], 0.0)
         for i in range(count):
             for j in range(i + 1, count):
                 _pair_row(pair, x[i], x[j], s[i], s[j], inverse, found, size)
@@ -185,42 +190,40 @@ def _loop(
                 inside = a == b
                 share = 1.0 if inside else 2.0 * members[a] * members[b]
                 by = first if inside else outside
-                product(share, w[i], w[j], both, size)
-                add(1.0, both, found[0], total[a if inside else first - 1], size)
-                _put(slots[0, i], by, 1.0, both, found[1], total, size)
-                _put(slots[0, j], by, -1.0, both, found[1], total, size)
-                _put(slots[1, i], by, 1.0, both, found[2], total, size)
-                _put(slots[1, j], by, 1.0, both, found[3], total, size)
+                if several:
+                    product(1.0, w[i], w[j], both, size)
+                add(share, both, found[0], total[a if inside else first - 1], size)
+                _put(slots[0, i], by, share, both, found[1], total, size)
+                _put(slots[0, j], by, -share, both, found[1], total, size)
+                _put(slots[1, i], by, share, both, found[2], total, size)
+                _put(slots[1, j], by, share, both, found[3], total, size)
                 _put(slots[2, i], by, share, w[j], found[0], total, size)
                 _put(slots[2, j], by, share, w[i], found[0], total, size)
-        for k in range(size):
-            total[first - 2, k] = total[first - 1, k]
-            both[k] = 1.0
+        add(1.0, one, total[first - 1], total[first - 2], size)
         # Pairs inside of members are in the dispersion 2 w (w − 1) times what they are in H.
         for m in range(members.size if several else 0):
-            add(2.0 * members[m] * (members[m] - 1.0), both, total[m], total[first - 2], size)
+            add(2.0 * members[m] * (members[m] - 1.0), one, total[m], total[first - 2], size)
         for i in range(count if heads else 0):
             m = owners[i]
             share = 2.0 * members[m] * (members[m] - 1.0)
             for p in range(3 if several else 0):
-                _put(slots[p, i], outside, share, both, total[first + slots[p, i]], total, size)
+                _put(slots[p, i], outside, share, one, total[first + slots[p, i]], total, size)
             for k in range(size):
                 found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
             add(1.0, w[i], found[0], total[m], size)
             _put(slots[1, i], first, 1.0, w[i], found[1], total, size)
-            _put(slots[2, i], first, 1.0, both, found[0], total, size)
+            _put(slots[2, i], first, 1.0, one, found[0], total, size)
         # In units of a column values alone change; in bandwidths the slopes do.
         for m in range(heads):
             product(1.0, total[m], unit, entropies[m, start:], size)
         for q in range(sums.shape[0]):
             product(1.0, total[first - 2 + q], unit, sums[q, start:], size)
-        for k in range(size):
-            both[k] = unit[k] * inverse[k]
+        product(1.0, unit, inverse, inverse, size)
         for p in range(3):
             for i in range(count):
                 row = slots[p, i]
                 while 0 <= row < slopes.shape[0]:
-                    factor = unit if p == 2 else both
+                    factor = unit if p == 2 else inverse
                     product(1.0, total[first + row], factor, slopes[row, start:], size)
                     row += wanted
 
@@ -321,6 +324,7 @@ def statistics(
     shares: np.ndarray,
     owners: np.ndarray,
     members: np.ndarray,
+    wanted: int,
     n: int,
     alone: bool,
     lossy: bool,
@@ -332,17 +336,16 @@ def statistics(
     one, or −1 for a scale of zero and for one of the weights ``shares`` (T,). ``owners`` (T,) are
     the members, in ascending order, and ``members`` (M,) their weights.
 
-    ``slots`` (3, T) are the rows of the W derivatives by these numbers, −1 for those that nobody
-    wants. The first are of the entropy of an atom's own member, the second of the dispersion.
-    Without ``alone``, for members of one atom, there are no entropies, and derivatives of the
-    dispersion only, (1, W, n); what was subtracted is there if ``lossy``.
+    ``slots`` (3, T) are the rows of the W ``wanted`` derivatives by these numbers, −1 for others.
+    The first are of the entropy of an atom's own member, the second of the dispersion. Without
+    ``alone``, for members of one atom, there are no entropies, and derivatives of the dispersion
+    only, (1, W, n); what was subtracted is there if ``lossy``.
     """
     addresses = np.array([array.__array_interface__["data"][0] for array in arrays])
     width = np.empty(0)
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
     blocks = 2 if alone else 1
-    wanted = int(slots.max()) + 1
     found = (
         np.empty((len(members) if alone else 0, n)),
         np.empty((2 if lossy else 1, n)),
