@@ -114,7 +114,7 @@ def _is_plain(tensor: Array) -> bool:
 def _is_of_cpu(tensor: Array) -> bool:
     torch = sys.modules["torch"]
     own = type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter
-    return bool(own and tensor.device.type == "cpu")
+    return bool(own and tensor.is_cpu)
 
 
 def _is_watched() -> bool:
