@@ -134,13 +134,6 @@ def _pair_row(
 
 
 @inlined
-def _put(slot: Any, first: Any, factor: Any, a: Any, b: Any, total: Any, size: Any) -> None:
-    """Add to a slope, if it is wanted."""
-    if slot >= 0:
-        add(factor, a, b, total[first + slot], size)
-
-
-@inlined
 def _loop(
     atom: Any,
     pair: Any,
@@ -183,6 +176,7 @@ def _loop(
         _units(x, s, width[start : start + size], unit[:size], inverse[:size])
         for r in range(total.shape[0]):
             fill(total[r, :size], 0.0)
+        # Slopes are added where they are wanted; as a function it would count references.
         for i in range(count):
             for j in range(i + 1, count):
                 _pair_row(pair, x[i], x[j], s[i], s[j], inverse, found, size)
@@ -193,12 +187,18 @@ def _loop(
                 if several:
                     product(1.0, w[i], w[j], both, size)
                 add(share, both, found[0], total[a if inside else first - 1], size)
-                _put(slots[0, i], by, share, both, found[1], total, size)
-                _put(slots[0, j], by, -share, both, found[1], total, size)
-                _put(slots[1, i], by, share, both, found[2], total, size)
-                _put(slots[1, j], by, share, both, found[3], total, size)
-                _put(slots[2, i], by, share, w[j], found[0], total, size)
-                _put(slots[2, j], by, share, w[i], found[0], total, size)
+                if slots[0, i] >= 0:
+                    add(share, both, found[1], total[by + slots[0, i]], size)
+                if slots[0, j] >= 0:
+                    add(-share, both, found[1], total[by + slots[0, j]], size)
+                if slots[1, i] >= 0:
+                    add(share, both, found[2], total[by + slots[1, i]], size)
+                if slots[1, j] >= 0:
+                    add(share, both, found[3], total[by + slots[1, j]], size)
+                if slots[2, i] >= 0:
+                    add(share, w[j], found[0], total[by + slots[2, i]], size)
+                if slots[2, j] >= 0:
+                    add(share, w[i], found[0], total[by + slots[2, j]], size)
         add(1.0, one, total[first - 1], total[first - 2], size)
         # Pairs inside of members are in the dispersion 2 w (w − 1) times what they are in H.
         for m in range(members.size if several else 0):
@@ -207,12 +207,15 @@ def _loop(
             m = owners[i]
             share = 2.0 * members[m] * (members[m] - 1.0)
             for p in range(3 if several else 0):
-                _put(slots[p, i], outside, share, one, total[first + slots[p, i]], total, size)
+                if slots[p, i] >= 0:
+                    add(share, one, total[first + slots[p, i]], total[outside + slots[p, i]], size)
             for k in range(size):
                 found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
             add(1.0, w[i], found[0], total[m], size)
-            _put(slots[1, i], first, 1.0, w[i], found[1], total, size)
-            _put(slots[2, i], first, 1.0, one, found[0], total, size)
+            if slots[1, i] >= 0:
+                add(1.0, w[i], found[1], total[first + slots[1, i]], size)
+            if slots[2, i] >= 0:
+                add(1.0, one, found[0], total[first + slots[2, i]], size)
         # In units of a column values alone change; in bandwidths the slopes do.
         for m in range(heads):
             product(1.0, total[m], unit, entropies[m, start:], size)
