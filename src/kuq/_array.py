@@ -96,11 +96,10 @@ def is_traced(array: Array) -> bool:
     That holds for every array of JAX inside a transformed function: what comes from outside, with
     values that are known, is recorded there like its arguments.
     """
-    if isinstance(array, np.ndarray):
-        return False
-    if is_jax(array):
+    library = library_of(array)
+    if library == "jax":
         return _is_tracer(array) or _jax_is_tracing()
-    if is_torch(array):
+    if library == "torch":
         torch = sys.modules["torch"]
         # A mode watches operations, for example to make a graph of them.
         watched = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
@@ -508,6 +507,14 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
     raise ParameterError(f"{name} must be {expected}, got {float(shown):g}{at}{hint}")
 
 
+def require_not_negative(values: Array, name: str, remedy: str = "") -> None:
+    """Raise ParameterError unless all values are ≥ 0, which the smallest one shows in one pass."""
+    if validating() and 0 not in values.shape:
+        smallest = detach(values).min()
+        if not _is_unknown(smallest) and not smallest >= 0:  # NaN as well
+            require(values >= 0, name, "≥ 0", values, remedy)
+
+
 def all_finite(array: Array) -> bool:
     """Whether an array holds neither NaN nor infinity: a sum shows them in one quick pass."""
     if isinstance(array, np.ndarray):
@@ -521,9 +528,9 @@ def all_finite(array: Array) -> bool:
 
 
 def require_finite(**arrays: Array) -> None:
+    if not validating():
+        return
     for name, array in arrays.items():
-        if not validating():
-            return
         if is_traced(array):
             if _is_unknown(array):
                 continue
@@ -540,6 +547,9 @@ def require_finite(**arrays: Array) -> None:
 
 def broadcast(**arrays: Array) -> list[Array]:
     """Broadcast named arrays against each other, or say which shapes do not fit."""
+    first, *others = arrays.values()
+    if all(other.shape == first.shape for other in others):
+        return [first, *others]
     xp = namespace(*arrays.values())
     try:
         shape = np.broadcast_shapes(*(tuple(a.shape) for a in arrays.values()))

@@ -20,6 +20,8 @@ def whole_number(value: Any, name: str, least: int, instead: str = "") -> int:
 
 def as_whole_number(value: Any) -> int | None:
     """A whole number of any kind as an int; None for everything else, truth values as well."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
         return None
     try:

@@ -114,7 +114,7 @@ def _is_plain(tensor: Array) -> bool:
 def _is_of_cpu(tensor: Array) -> bool:
     torch = sys.modules["torch"]
     own = type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter
-    return bool(own and tensor.device.type == "cpu")
+    return bool(own and tensor.is_cpu)
 
 
 def _is_watched() -> bool:
@@ -139,12 +139,13 @@ def opens_for_losses(arrays: Sequence[Any]) -> bool:
 def recorded(
     values: Sequence[np.ndarray],
     tensors: Sequence[Array],
-    slopes: Callable[[list[np.ndarray | None]], Sequence[np.ndarray]],
+    slopes: Callable[[list[np.ndarray | None]], Sequence[np.ndarray | None]],
     again: Callable[[Sequence[Array]], Sequence[Array]],
 ) -> tuple[Array, ...]:
     """Values that were computed from tensors outside of torch, as one step that torch records.
 
-    ``slopes`` turns derivatives by the values into those by the tensors. ``again`` makes the values
+    ``slopes`` turns derivatives by the values into those by the tensors, as far as these ask for
+    some; None for zero. ``again`` makes the values
     of tensors inside of torch, for derivatives of derivatives.
     """
     found: tuple[Array, ...] = _step().apply(values, slopes, again, *tensors)
@@ -174,10 +175,15 @@ def _step() -> Any:
             else:
                 slopes = ctx.slopes([None if g is None else g.numpy() for g in by_values])
                 found = [
-                    torch.from_numpy(slope).to(tensor.dtype) if want else None
+                    _slope_outside(slope, tensor) if want else None
                     for slope, tensor, want in zip(slopes, tensors, wanted, strict=True)
                 ]
             return None, None, None, *found
+
+    def _slope_outside(slope: Any, tensor: Array) -> Array:
+        if slope is None:
+            return torch.zeros_like(tensor)
+        return torch.from_numpy(slope).to(tensor.dtype)
 
     def _slopes_inside(values: Any, tensors: Any, wanted: Any, by_values: Any) -> list[Any]:
         used = [(v, g) for v, g in zip(values, by_values, strict=True) if g is not None]

@@ -116,15 +116,18 @@ def _as_one_step(
         usual = same is wide
     if not usual or found_plan.apart is not None:
         return None
-    found, by_atoms = form.with_slopes(measure, wide)
+    arrays = [
+        np.ascontiguousarray(getattr(law.atoms, name))
+        for law in wide.groups
+        for name in law.atoms.extra
+    ]
+    found, by_atoms = form.differential(wide, [True] * len(arrays))(measure, arrays)
     if found.lost is not None and found.lost.any():
         return None
 
-    def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
         by_entropies, by_dispersion = by_values
-        if by_dispersion is None:
-            by_dispersion = np.zeros_like(found.dispersion)
-        return by_atoms(by_entropies, by_dispersion)
+        return by_atoms(by_entropies, np.zeros(()) if by_dispersion is None else by_dispersion)
 
     def again(tensors: Sequence[Array]) -> list[Array]:
         arrays = iter(tensors)

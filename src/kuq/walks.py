@@ -12,14 +12,14 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from kuq import _compiled, door
-from kuq._array import Array, is_array
+from kuq._array import Array, is_array, is_torch
 from kuq.distributions.atoms import Atoms, Products
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -29,7 +29,15 @@ from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.distributions.strays import without_strays
 from kuq.driver import to_units
-from kuq.forms.form import Differentiated, Form, Measure, Problem, Question, Slopes, Statistics
+from kuq.forms.form import (
+    Differential,
+    Differentiated,
+    Measure,
+    Problem,
+    Question,
+    Slopes,
+    Statistics,
+)
 from kuq.forms.table import plan
 from kuq.kernels.base import Kernel, Score
 from kuq.scores.options import Options
@@ -53,14 +61,25 @@ def answered(
     settings: dict[str, Any],
 ) -> Answer | None:
     """An answer about tensors that ask for a gradient, as one step; None if no walk leads there."""
-    if not _compiled.serves_losses():
+    if not _compiled.serves_losses() or not isinstance(score, Kernel):
         return None
-    tensors = _arrays(predictions)
-    if tensors is None or not door.opens_for_losses(tensors):
+    if score.is_open or not door.is_neutral(score):
+        return None
+    tensors: list[Array] = []
+    key = _signature(predictions, tensors)
+    if key is None or not door.opens_for_losses(tensors):
         return None
     if len(set(map(id, tensors))) < len(tensors):  # one that has two places
         return None
-    walk = _walk(function, predictions, tensors, score, options, settings)
+    key += (function, score, options, *settings.items())
+    if key in _WALKS:
+        walk = _WALKS[key]
+    else:
+        walk = _found(function, predictions, tensors, score, options, settings)
+        with _FINDING:
+            if len(_WALKS) >= _MOST_WALKS:
+                _WALKS.clear()
+            _WALKS[key] = walk
     if walk is None:
         return None
 
@@ -73,67 +92,37 @@ def answered(
     return found
 
 
-def _arrays(predictions: Sequence[Prediction]) -> list[Array] | None:
-    """The arrays of predictions of which a walk can be remembered; None for others."""
-    found: list[Array] = []
-    for prediction in predictions:
-        laws: Any = (prediction,)
-        if isinstance(prediction, Ensemble):
-            if prediction.weights is not None:
-                return None
-            laws = prediction.members
-            laws = laws if isinstance(laws, tuple) else (laws,)
-        for law in laws:
-            if not isinstance(law, _ARRANGED):
-                return None
-            if isinstance(law, Samples) and (law.weights is not None or law.nan_policy == "omit"):
-                return None
-            found += law.arrays()
-    return found
-
-
 # What is remembered.
 
 _WALKS: dict[Any, Walk | None] = {}
 _FINDING = threading.Lock()
 
 
-def _walk(
-    function: Callable[..., Any],
-    predictions: Sequence[Prediction],
-    tensors: Sequence[Array],
-    score: Score,
-    options: Options,
-    settings: dict[str, Any],
-) -> Walk | None:
-    if not isinstance(score, Kernel) or score.is_open or not door.is_neutral(score):
-        return None
-    key = (function, *map(_signature, predictions), score, options, *settings.items())
-    try:
-        return _WALKS[key]
-    except KeyError:
-        pass
-    found = _found(function, predictions, tensors, score, options, settings)
-    with _FINDING:
-        if len(_WALKS) >= _MOST_WALKS:
-            _WALKS.clear()
-        _WALKS[key] = found
-    return found
+def _signature(laws: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | None:
+    """What an answer depends on beside the numbers in tensors, which are put into the list.
 
-
-def _signature(value: Prediction) -> tuple[Any, ...]:
-    """What an answer depends on beside the numbers in arrays."""
-    found: list[Any] = [type(value)]
-    for part in vars(value).values():
-        if is_array(part):
-            found += (part.shape, part.dtype)
-        elif isinstance(part, Prediction):
-            found.append(_signature(part))
-        elif isinstance(part, tuple) and part and isinstance(part[0], Prediction):
-            found += map(_signature, part)
-        else:
-            found.append(part)
-    return tuple(found)
+    None for laws of which no walk is remembered.
+    """
+    found: list[Any] = []
+    for law in laws:
+        kind = type(law)
+        found.append(kind)
+        if kind is Ensemble:
+            several = type(law.members) is tuple
+            members = _signature(law.members if several else (law.members,), tensors)
+            if members is None or law.weights is not None:
+                return None
+            found += (several, members)
+            continue
+        if kind not in _ARRANGED:
+            return None
+        for part in vars(law).values():
+            if is_torch(part):
+                tensors.append(part)
+                found += (part.shape, part.dtype, part.requires_grad)
+            else:
+                found.append(part)
+    return tuple(found) if tensors else None
 
 
 class _Place(NamedTuple):
@@ -185,7 +174,7 @@ class _Output(NamedTuple):
 class Walk:
     """An answer about predictions of certain shapes."""
 
-    form: Form
+    differential: Differential
     #: whether the form takes laws in any units
     any_units: bool
     measure: Measure
@@ -196,63 +185,62 @@ class Walk:
     answer: Any
     #: positions at which the numbers of the tensors begin, and where they end
     starts: tuple[int, ...]
+    #: of the tensors, and of what the form takes
+    dtype: np.dtype[Any]
+    computing: np.dtype[Any]
 
     def step(
         self, tensors: Sequence[Array], again: Callable[[Sequence[Array]], list[Array]]
     ) -> Any:
         """The answer as one step that torch records; None where digits would be lost."""
-        sources = [door.entered(tensor) for tensor in tensors]
-        wide = [np.ascontiguousarray(source, dtype=np.float64) for source in sources]
-        stack = self._stack(wide)
-        measure = self._usual(stack)
+        sources = [np.ascontiguousarray(door.entered(t), dtype=self.computing) for t in tensors]
+        arrays = [place.taken(sources) for group in self.groups for place in group.places]
+        measure = self._usual(arrays)
         if measure is None:
             return None
-        assert isinstance(self.form, Differentiated)
-        asked = any(output.entropies is not None for output in self.outputs)
-        found, by_atoms = self.form.with_slopes(measure, stack, entropies=asked)
+        found, by_atoms = self.differential(measure, arrays)
         if found.lost is not None and found.lost.any():
             return None
-        dtype = np.result_type(*sources)
-        values = [self._value(output, found).astype(dtype, copy=False) for output in self.outputs]
+        values = [self._value(output, found) for output in self.outputs]
 
-        def slopes(by_values: list[np.ndarray | None]) -> list[np.ndarray]:
-            return self._slopes(by_values, by_atoms, wide)
+        def slopes(by_values: list[np.ndarray | None]) -> list[np.ndarray | None]:
+            return self._slopes(by_values, by_atoms, sources)
 
         return _with_arrays(self.answer, door.recorded(values, tensors, slopes, again))
 
-    def _stack(self, sources: list[np.ndarray]) -> Stack:
+    def _usual(self, arrays: Sequence[np.ndarray]) -> Measure | None:
+        """The measure, if laws can be taken as they are."""
+        rest = iter(arrays)
         laws = []
         for kind, places, drawn, method in self.groups:
-            atoms = kind(*[place.taken(sources) for place in places])
-            laws.append(Law(atoms, None, drawn, method))
-        return Stack(tuple(laws), self.members)
-
-    def _usual(self, stack: Stack) -> Measure | None:
-        """The measure, if laws can be taken as they are."""
-        for law in stack.groups:
-            if isinstance(law.atoms, Products) and without_strays(law) is not law:
-                return None
+            own = [next(rest) for _ in places]
+            if not self.any_units or kind is Products:
+                laws.append(Law(kind(*own), None, drawn, method))
+        if any(without_strays(law) is not law for law in laws):
+            return None
         if self.any_units:
             return self.measure
+        stack = Stack(tuple(laws), self.members)
         measure, (same,), _ = to_units(self.measure, [stack])
         return measure if same is stack else None
 
-    @staticmethod
-    def _value(output: _Output, found: Statistics) -> np.ndarray:
+    def _value(self, output: _Output, found: Statistics) -> np.ndarray:
         total: np.ndarray = output.dispersion * found.dispersion
         if output.entropies is not None:
             total += output.entropies @ found.entropies
-        return total.reshape(output.shape)
+        return total.reshape(output.shape).astype(self.dtype, copy=False)
 
     def _slopes(
         self, by_values: list[np.ndarray | None], by_atoms: Slopes, sources: list[np.ndarray]
-    ) -> list[np.ndarray]:
+    ) -> list[np.ndarray | None]:
         by_entropies: np.ndarray | None = None
         by_dispersion: np.ndarray | None = None
         for output, by_value in zip(self.outputs, by_values, strict=True):
             if by_value is None:
                 continue
-            by = np.ascontiguousarray(by_value, dtype=np.float64).ravel()
+            # The derivative of a mean is one number for all.
+            by = by_value if any(by_value.strides) else by_value.flat[:1]
+            by = by.astype(np.float64).ravel()
             own = output.dispersion * by
             by_dispersion = own if by_dispersion is None else by_dispersion + own
             if output.entropies is not None:
@@ -260,12 +248,12 @@ class Walk:
                 by_entropies = own if by_entropies is None else by_entropies + own
         assert by_dispersion is not None
         found: list[np.ndarray | None] = [None] * len(sources)
-        rest = iter(by_atoms(by_entropies, by_dispersion))
-        for group in self.groups:
-            for place in group.places:
-                place.given_back(next(rest), found, self.starts)
+        places = (place for group in self.groups for place in group.places)
+        for place, slope in zip(places, by_atoms(by_entropies, by_dispersion), strict=True):
+            if slope is not None:
+                place.given_back(slope, found, self.starts)
         return [
-            np.zeros_like(source) if slope is None else slope.reshape(source.shape)
+            None if slope is None else slope.reshape(source.shape)
             for slope, source in zip(found, sources, strict=True)
         ]
 
@@ -374,15 +362,26 @@ def _found(
         outputs.append(_Output(shares if shares.any() else None, dispersion, array.shape))
     budget = options.budget(stack.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget, compiled=True)
+    any_units = form.any_units(problem)
+    # What comes from all tensors may be wanted because of any.
+    wanted = [
+        place.source is None or tensors[place.source].requires_grad
+        for group in groups
+        for place in group.places
+    ]
+    asked_for = any(output.entropies is not None for output in outputs)
+    dtype = np.result_type(*[door.entered(tensor).dtype for tensor in tensors])
     return Walk(
-        form,
-        form.any_units(problem),
+        form.differential(stack, wanted, asked_for),
+        any_units,
         measure,
         groups,
         np.asarray(stack.member_weights(), dtype=np.float64),
         tuple(outputs),
         answer,
         tuple(starts.tolist()),
+        dtype,
+        dtype if any_units else np.dtype(np.float64),
     )
 
 

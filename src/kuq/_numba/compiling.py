@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba import types
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 from kuq._numba.stored_code import StoredCode
@@ -76,6 +78,44 @@ def emitted(function: Callable[..., Any]) -> Any:
     return intrinsic(function)
 
 
+@emitted
+def _pointer(context: Any, address: Any) -> Any:
+    """To the numbers at an address."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), code
+
+
+@inlined
+def _copy(source: Any, step: Any, result: Any) -> None:
+    if step == 1:  # which vectorises
+        for k in range(result.size):
+            result[k] = source[k]
+    else:
+        for k in range(result.size):
+            result[k] = source[k * step]
+
+
+@called
+def read(addresses: Any, itemsize: Any, place: Any, start: Any, default: Any, result: Any) -> None:
+    """Numbers of a row of an array at one of the addresses, with a step between them.
+
+    ``place`` is the array, −1 for none, the position of the first number, and the step.
+    """
+    source, first, step = place[0], place[1], place[2]
+    if source < 0:
+        fill(result, default)
+        return
+    pointer = _pointer(addresses[source] + (first + start * step) * itemsize)
+    length = (result.size - 1) * step + 1
+    if itemsize == 8:
+        _copy(carray(pointer, (length,), np.float64), step, result)
+    else:
+        _copy(carray(pointer, (length,), np.float32), step, result)
+
+
 def reduction(function: Callable[..., Any]) -> Any:
     """Like ``inlined`` for a loop that sums: its own additions, and no other, may be reordered."""
     flags = _FLAGS | {"fastmath": {"contract", "reassoc"}}
@@ -110,9 +150,11 @@ def spread(task: Callable[[int, int], None], size: int, work: float, grain: int 
 
     ``work`` is the number of evaluations of the whole; parts start at multiples of ``grain``.
     """
-    threads = workers() if work >= _SMALLEST_FOR_THREADS else 1
+    if work < _SMALLEST_FOR_THREADS or (threads := workers()) == 1:
+        task(0, size)
+        return
     # Several parts per thread, as a core may be busy with something else.
-    part = -(-size // (4 * threads)) if threads > 1 else size
+    part = -(-size // (4 * threads))
     part = max(-(-part // grain) * grain, 1)
     starts = range(0, size, part)
     in_threads(lambda start: task(start, min(start + part, size)), starts, threads)

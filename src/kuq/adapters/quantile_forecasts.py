@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from kuq._array import adopt, from_numpy, require, require_finite
+from kuq._array import adopt, from_numpy, require_finite, require_not_negative
 from kuq.distributions.mixture import NormalMixture
 from kuq.errors import ParameterError, ShapeError
 
@@ -42,11 +42,9 @@ def quantiles(levels: Any, values: Any, event_ndim: int = 0) -> NormalMixture:
         )
     require_finite(values=values)
     gaps = values[..., 1:] - values[..., :-1]
-    require(
-        gaps >= 0,
-        "the step from one quantile to the next",
-        "≥ 0",
+    require_not_negative(
         gaps,
+        "the step from one quantile to the next",
         "quantiles cross: sort them along the last axis",
     )
     weights, shift, spread = _parts(u)

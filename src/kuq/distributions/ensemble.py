@@ -23,6 +23,7 @@ from kuq._array import (
     namespace,
     require,
     require_finite,
+    require_not_negative,
     safe_sqrt,
 )
 from kuq._numbers import whole_number
@@ -374,7 +375,7 @@ def _normalised(weights: Any, count: int, like: Array) -> Array:
             f"weights of Ensemble must have shape ({count},), got {tuple(weights.shape)}"
         )
     require_finite(**{"weights of Ensemble": weights})
-    require(weights >= 0, "weights of Ensemble", "≥ 0", weights)
+    require_not_negative(weights, "weights of Ensemble")
     total = xp.sum(weights)
     require(total > 0, "the sum of the weights of Ensemble", "positive", total)
     return xp.astype(weights / total, like.dtype)

@@ -11,8 +11,8 @@ from kuq._array import (
     adopt,
     from_numpy,
     namespace,
-    require,
     require_finite,
+    require_not_negative,
     safe_sqrt,
     widen,
 )
@@ -59,7 +59,7 @@ class LowRankNormal(Distribution):
         self.diag = xp.broadcast_to(diag, (*lead, d))
         self.factor = xp.broadcast_to(factor, (*lead, d, factor.shape[-1]))
         require_finite(**arrays)
-        require(self.diag >= 0, "diag of LowRankNormal", "≥ 0", self.diag, "it holds variances")
+        require_not_negative(self.diag, "diag of LowRankNormal", "it holds variances")
 
     @property
     def is_product(self) -> bool:

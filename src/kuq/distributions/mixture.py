@@ -16,6 +16,7 @@ from kuq._array import (
     namespace,
     require,
     require_finite,
+    require_not_negative,
 )
 from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, checked_event_ndim
@@ -28,7 +29,7 @@ from kuq.errors import ShapeError
 def check_simplex(weights: Array, name: str, given: Any) -> None:
     """Check probabilities, which are rounded to the dtype that they were given in."""
     xp = namespace(weights)
-    require(weights >= 0, name, "≥ 0", weights, "they are probabilities, not logits")
+    require_not_negative(weights, name, "they are probabilities, not logits")
     total = xp.sum(weights, axis=-1)
     tolerance = 1e-3 if epsilon(weights) > 1e-10 else 1e-6
     if is_array(given) and "16" in str(given.dtype):
@@ -71,13 +72,7 @@ class NormalMixture(Distribution):
             tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture"
         )
         require_finite(**arrays)
-        require(
-            self.scale >= 0,
-            "scale of NormalMixture",
-            "≥ 0",
-            self.scale,
-            "it is a standard deviation",
-        )
+        require_not_negative(self.scale, "scale of NormalMixture", "it is a standard deviation")
         check_simplex(self.weights, "weights of NormalMixture", weights)
         xp = namespace(self.weights)
         self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from kuq._array import Array, adopt, broadcast, namespace, require, require_finite
+from kuq._array import Array, adopt, broadcast, namespace, require_finite, require_not_negative
 from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.base import Distribution, checked_event_ndim
 from kuq.distributions.laws import Law, event_to_atom
@@ -37,7 +37,7 @@ class Normal(Distribution):
         self.loc, self.scale = broadcast(**arrays)
         self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "Normal")
         require_finite(**arrays)
-        require(self.scale >= 0, "scale of Normal", "≥ 0", self.scale, "it is a standard deviation")
+        require_not_negative(self.scale, "scale of Normal", "it is a standard deviation")
 
     def mean(self) -> Array:
         return self.loc

@@ -18,6 +18,7 @@ from kuq._array import (
     namespace,
     require,
     require_finite,
+    require_not_negative,
     validating,
 )
 from kuq._numbers import as_whole_number, shown
@@ -116,7 +117,7 @@ class Samples(Distribution):
                 f"got {tuple(weights.shape)}"
             )
         require_finite(**{"weights of Samples": weights})
-        require(weights >= 0, "weights of Samples", "≥ 0", weights)
+        require_not_negative(weights, "weights of Samples")
         total = xp.sum(weights, axis=-1, keepdims=True)
         require(total > 0, "the sum of the weights of Samples", "positive", total)
         return xp.broadcast_to(weights / total, full)

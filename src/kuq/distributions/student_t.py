@@ -17,6 +17,7 @@ from kuq._array import (
     namespace,
     require,
     require_finite,
+    require_not_negative,
     widen,
 )
 from kuq._special import half_step
@@ -59,7 +60,7 @@ class StudentT(Distribution):
         self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "StudentT")
         require_finite(**arrays)
         require(self.df > 0, "df of StudentT", "positive", self.df)
-        require(self.scale >= 0, "scale of StudentT", "≥ 0", self.scale)
+        require_not_negative(self.scale, "scale of StudentT")
 
     def mean(self) -> Array:
         return self.loc

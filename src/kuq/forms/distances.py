@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import numpy as np
@@ -9,7 +10,16 @@ import numpy as np
 from kuq._compiled import twin
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Stack, draws_of
-from kuq.forms.form import Differentiated, Form, Measure, Problem, Reading, Slopes, Statistics
+from kuq.forms.form import (
+    Differential,
+    Differentiated,
+    Form,
+    Measure,
+    Problem,
+    Reading,
+    Slopes,
+    Statistics,
+)
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -49,28 +59,42 @@ class Distances(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return problem.absolute or isinstance(problem.score, Gaussian)
 
-    def with_slopes(
-        self, measure: Measure, stack: Stack, entropies: bool = True
-    ) -> tuple[Statistics, Slopes]:
-        draws = pooled(stack)
-        known = profile_of(measure.score)
-        assert known is not None
+    def differential(
+        self, stack: Stack, wanted: Sequence[bool], entropies: bool = True
+    ) -> Differential:
+        shared = pooled(stack)
+        sizes = [(law.atoms.lead[0], law.count) for law in stack.groups]
+        starts = np.cumsum([0, *(m * count for m, count in sizes)])
 
-        def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
-            if by_entropies is None:
-                by_entropies = np.zeros((len(draws.members), len(by_dispersion)))
-            by_draws = twin("forms.distance_slopes").slopes(
-                known[0], measure.bandwidth, *draws, by_entropies, by_dispersion
-            )
-            found, start = [], 0
-            for law in stack.groups:
-                m, n, count = law.atoms.lead
-                own = by_draws[:, start : start + m * count].reshape(n, m, count, -1)
-                found.append(own.transpose(1, 0, 2, 3))
-                start += m * count
-            return found
+        def run(measure: Measure, arrays: Sequence[np.ndarray]) -> tuple[Statistics, Slopes]:
+            draws = shared._replace(values=_in_rows(arrays))
+            known = profile_of(measure.score)
+            assert known is not None
 
-        return _statistics(measure, draws), slopes
+            def slopes(
+                by_entropies: np.ndarray | None, by_dispersion: np.ndarray
+            ) -> list[np.ndarray | None]:
+                n = len(draws.values)
+                by_members = np.broadcast_to(
+                    0.0 if by_entropies is None else by_entropies, (len(draws.members), n)
+                )
+                by_draws = twin("forms.distance_slopes").slopes(
+                    known[0],
+                    measure.bandwidth,
+                    *draws,
+                    by_members,
+                    np.broadcast_to(by_dispersion, (n,)),
+                )
+                return [
+                    by_draws[:, start : start + m * count]
+                    .reshape(n, m, count, -1)
+                    .transpose(1, 0, 2, 3)
+                    for start, (m, count) in zip(starts, sizes, strict=False)
+                ]
+
+            return _statistics(measure, draws), slopes
+
+        return run
 
 
 class PooledDraws(NamedTuple):
@@ -83,10 +107,6 @@ class PooledDraws(NamedTuple):
 
 
 def pooled(stack: Stack) -> PooledDraws:
-    values = [
-        np.ascontiguousarray(x.transpose(1, 0, 2, 3)).reshape(x.shape[1], -1, x.shape[3])
-        for x in map(draws_of, stack.groups)
-    ]
     equal = all(law.weights is None for law in stack.groups)
     weights = [
         np.repeat(1.0 / law.count, law.atoms.lead[0] * law.count)[None, :]
@@ -98,11 +118,22 @@ def pooled(stack: Stack) -> PooledDraws:
         start + np.repeat(np.arange(law.atoms.lead[0]), law.count) for start, law in stack.offsets()
     ]
     return PooledDraws(
-        _joined(values, axis=1),
+        _in_rows([draws_of(law) for law in stack.groups]),
         _joined(weights, axis=1),
         _joined(owners, axis=0),
         stack.member_weights(),
     )
+
+
+def _in_rows(values: Sequence[np.ndarray]) -> np.ndarray:
+    """Draws (m, n, N, d) of all groups as (n, T, d), with more digits."""
+    rows = [
+        np.ascontiguousarray(x.transpose(1, 0, 2, 3), dtype=np.float64).reshape(
+            x.shape[1], -1, x.shape[3]
+        )
+        for x in values
+    ]
+    return _joined(rows, axis=1)
 
 
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:

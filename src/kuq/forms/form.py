@@ -7,7 +7,7 @@ import enum
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -287,9 +287,11 @@ class Crossing(ABC):
         """Σ w_i w_j D_ij inside every member, (m, n)."""
 
 
-#: Derivatives of Σ a·H + Σ b·dispersion by every array of the groups' atoms, from a (M, n), None
-#: for zero, and b (n,).
-Slopes: TypeAlias = Callable[[np.ndarray | None, np.ndarray], list[np.ndarray]]
+#: Derivatives of Σ a·H + Σ b·dispersion by every array of atoms, None for those that nobody wants;
+#: from a (M, n) or (M, 1), None for zero, and b (n,) or a number.
+Slopes: TypeAlias = Callable[[np.ndarray | None, np.ndarray], list[np.ndarray | None]]
+#: The statistics and their derivative from the arrays of atoms.
+Differential: TypeAlias = Callable[[Measure, Sequence[np.ndarray]], tuple[Statistics, Slopes]]
 
 
 class Differentiated(ABC):
@@ -300,10 +302,14 @@ class Differentiated(ABC):
         """Whether it does so for a problem to which it applies."""
 
     @abstractmethod
-    def with_slopes(
-        self, measure: Measure, stack: Stack, entropies: bool = True
-    ) -> tuple[Statistics, Slopes]:
-        """The statistics and their derivative; entropies may be missing if nobody asks."""
+    def differential(
+        self, stack: Stack, wanted: Sequence[bool], entropies: bool = True
+    ) -> Differential:
+        """What gives both for all stacks that have the kinds, shapes and weights of this one.
+
+        It takes the arrays of the groups' atoms, contiguous and all of them float32 or float64;
+        ``wanted`` says for each whether its derivative is. Entropies may be missing if nobody asks.
+        """
 
 
 def pairs(problem: Problem) -> int:

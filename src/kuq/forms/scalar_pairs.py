@@ -12,6 +12,7 @@ so that every pair is looked at once. For single atoms nothing is subtracted.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import numpy as np
@@ -24,6 +25,7 @@ from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import scalar
 from kuq.forms.form import (
     Crossing,
+    Differential,
     Differentiated,
     Expecting,
     Form,
@@ -52,8 +54,17 @@ def has_closed_form(score: Score) -> bool:
     return absolute or isinstance(score, (Gaussian, Laplace))
 
 
+class PairsDifferentiated(Differentiated):
+    """A form for scalars whose statistics are sums over pairs of atoms, however it gets them."""
+
+    def differential(
+        self, stack: Stack, wanted: Sequence[bool], entropies: bool = True
+    ) -> Differential:
+        return _differential(stack, wanted, entropies)
+
+
 @final
-class ScalarPairs(Form, Expecting, Crossing, Differentiated):
+class ScalarPairs(Form, Expecting, Crossing, PairsDifferentiated):
     def applies(self, problem: Problem) -> bool:
         kinds = problem.only(Points, Normals, Products, LowRanks)
         return problem.dimension == 1 and kinds and has_closed_form(problem.score)
@@ -79,12 +90,6 @@ class ScalarPairs(Form, Expecting, Crossing, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         kinds = problem.only(Points, Normals, Products)
         return kinds and isinstance(problem.score, (Energy, Gaussian))
-
-    def with_slopes(
-        self, measure: Measure, stack: Stack, entropies: bool = True
-    ) -> tuple[Statistics, Slopes]:
-        name = "gaussian" if isinstance(measure.kernel, Gaussian) else "absolute"
-        return with_slopes(name, measure, stack, entropies)
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
         p, q = to_scalar_atoms(p), to_scalar_atoms(q)
@@ -119,7 +124,7 @@ class ScalarPairs(Form, Expecting, Crossing, Differentiated):
 
 
 @final
-class DrawPairs(Form, Differentiated):
+class DrawPairs(Form, PairsDifferentiated):
     """Scalar draws under kernels that the compiled engine knows as profiles."""
 
     def applies(self, problem: Problem) -> bool:
@@ -140,11 +145,6 @@ class DrawPairs(Form, Differentiated):
 
     def differentiates(self, problem: Problem) -> bool:
         return isinstance(problem.score, Gaussian)
-
-    def with_slopes(
-        self, measure: Measure, stack: Stack, entropies: bool = True
-    ) -> tuple[Statistics, Slopes]:
-        return with_slopes("gaussian", measure, stack, entropies)
 
 
 class ScalarAtoms(NamedTuple):
@@ -233,35 +233,77 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 
 
-def with_slopes(
-    name: str, measure: Measure, stack: Stack, entropies: bool = True
-) -> tuple[Statistics, Slopes]:
-    """Sums over pairs of atoms by the name of a compiled loop, and their derivatives."""
-    atoms = flattened(stack)
-    alone = entropies or atoms.weights is not None
-    each, total, size, found_slopes = twin("forms.scalar_slopes").statistics(
-        name, measure.bandwidth, *atoms, alone=alone
-    )
-    inside, outside = found_slopes[0], found_slopes[-1]
+def _differential(stack: Stack, wanted: Sequence[bool], entropies: bool) -> Differential:
+    sizes = tuple((law.atoms.lead[0], law.count * law.atoms.inner) for law in stack.groups)
+    single = all(count == 1 for _, count in sizes)
+    points = all(isinstance(law.atoms, Points) for law in stack.groups)
+    owners, n = _owners(sizes), stack.batch_count
+    # Of location, scale and weight of every atom: where they stand, and the rows of their slopes.
+    places, slots = np.full((3, len(owners), 3), -1), np.full((3, len(owners)), -1)
+    shares = np.ones(len(owners))
+    given: list[np.ndarray] = []  # weights of draws
+    parts: list[tuple[slice, int, tuple[int, ...]] | None] = []
+    start = used = 0
+    for law, (m, count) in zip(stack.groups, sizes, strict=True):
+        own = slice(start, start + m * count)
+        first = (np.arange(m)[:, None] * (n * count) + np.arange(count)).ravel()
+        place = np.stack(np.broadcast_arrays(0, first, count), axis=-1)
+        for k, name in enumerate(law.atoms.extra):
+            places[k, own] = place + np.array([len(parts), 0, 0])
+            weight_of_one = single and k == 2
+            if not wanted[len(parts)] or weight_of_one:
+                parts.append(None)
+                continue
+            rows = slice(used, used + m * count)
+            slots[k, own] = np.arange(rows.start, rows.stop)
+            parts.append((rows, m, getattr(law.atoms, name).shape))
+            used = rows.stop
+        shares[own] = 1.0 / law.count
+        if law.weights is not None:
+            places[2, own] = place + np.array([len(wanted) + len(given), 0, 0])
+            given.append(np.ascontiguousarray(law.full_weights()))
+        start = own.stop
+    owners_of_rows = np.broadcast_to(owners, slots.shape)[slots >= 0]
+    owners_of_rows = owners_of_rows[np.argsort(slots[slots >= 0])]
+    members = np.asarray(stack.member_weights(), dtype=np.float64)
+    alone = entropies or not single
 
-    def slopes(by_entropies: np.ndarray | None, by_dispersion: np.ndarray) -> list[np.ndarray]:
-        found, start = [], 0
-        for law in stack.groups:
-            m, n, count = law.atoms.lead
-            stop = start + m * count * law.atoms.inner
-            some = (slice(0, len(law.atoms.extra)), slice(start, stop))
-            rows = by_dispersion * outside[some]
+    def run(measure: Measure, arrays: Sequence[np.ndarray]) -> tuple[Statistics, Slopes]:
+        name = "distance" if points else "absolute"
+        each, sums, found = twin("forms.scalar_slopes").statistics(
+            "gaussian" if isinstance(measure.kernel, Gaussian) else name,
+            measure.bandwidth,
+            [*arrays, *given],
+            places,
+            slots,
+            shares,
+            owners,
+            members,
+            used,
+            n,
+            alone,
+            lossy=not single,
+        )
+
+        def slopes(
+            by_entropies: np.ndarray | None, by_dispersion: np.ndarray
+        ) -> list[np.ndarray | None]:
+            rows = by_dispersion * found[-1]
             if by_entropies is not None:
-                rows += by_entropies[atoms.owners[start:stop]] * inside[some]
-            columns = rows.reshape(-1, m, (stop - start) // m, n).transpose(0, 1, 3, 2)
-            for k, array in enumerate(law.atoms.extra):
-                shape = getattr(law.atoms, array).shape
-                known = k < len(columns)  # else the weight of a single atom, which is one
-                found.append(columns[k].reshape(shape) if known else np.zeros(shape))
-            start = stop
-        return found
+                rows += by_entropies[owners_of_rows] * found[0]
+            rows = rows.astype(arrays[0].dtype, copy=False)
+            return [part if part is None else _of_array(rows, *part) for part in parts]
 
-    return Statistics(each, total, _lost(measure, atoms, total, size)), slopes
+        lost = None if single else (sums[0] <= CLOSE * sums[1]) & (sums[1] > 0)
+        return Statistics(each, sums[0], lost), slopes
+
+    return run
+
+
+def _of_array(rows: np.ndarray, own: slice, m: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows of columns as the array (m, n, …) of atoms to which they belong."""
+    found: np.ndarray = rows[own].reshape(m, -1, rows.shape[-1]).swapaxes(1, 2).reshape(shape)
+    return found
 
 
 def _lost(measure: Measure, atoms: ScalarAtoms, total: Array, size: Array) -> Array | None:

@@ -1,27 +1,43 @@
 """The sums of ``scalar_pairs`` with their derivatives by location, scale and weight of every atom.
 
 An atom is in the entropy of its own member and in the dispersion, so that there are two derivatives
-by each of its numbers. Blocks and units are those of ``scalar_pairs``.
+by each of its numbers; only those that are wanted are kept. Blocks and units are those of
+``scalar_pairs``. Arrays of atoms are read where they are and as they are, float32 too: for many
+columns, moving numbers about costs as much as computing with them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numba import types
 
-from kuq._numba.compiling import add, fill, inlined, inputs, kernel, outputs, product, rows, spread
+from kuq._numba.compiling import (
+    Int,
+    add,
+    fill,
+    inlined,
+    inputs,
+    kernel,
+    outputs,
+    product,
+    read,
+    spread,
+)
 from kuq._numba.mathematics import erf_and_fall, exp, expm1_negative
-from kuq.forms.scalar_pairs_compiled import _cut, _load, _units
+from kuq.forms.scalar_pairs_compiled import _cut, _units
 
 _BLOCK = 256
 _ROOT_PI = math.sqrt(math.pi)
 #: Stands for zero where a number divides.
 _TINY = 1e-150
-_OWNERS = types.Array(types.int64, 1, "C", readonly=True)
+
+
+def _whole(ndim: int) -> Any:
+    return types.Array(types.int64, ndim, "C", readonly=True)
 
 
 # Kernels: H of an atom and its slope; D of a pair and its slopes by gap ≥ 0 and both scales, whose
@@ -35,21 +51,23 @@ def _absolute_atom(s: Any) -> Any:
 
 @inlined
 def _absolute_pair(gap: Any, change: Any, s: Any, t: Any) -> Any:
+    """With e = (s − t)/(r + s + t), 2s/r − 1 = e (2t/r + 1), which is no difference of close
+    numbers; one division serves for both denominators.
+    """
     r = math.sqrt(2.0 * (s * s + t * t))
-    divisor = r if r > _TINY else _TINY
-    inverse = 1.0 / divisor
+    spread_out = r > _TINY
+    r = r if spread_out else _TINY
+    width = r + (s + t)
+    both = 1.0 / (r * width)
+    inverse, excess = width * both, change * (r * both)
     error, fall = erf_and_fall(gap * inverse)
-    width = r + s + t
-    width = width if width > _TINY else _TINY
-    value = change * change / (_ROOT_PI * width) + (gap * error - r * fall * (1.0 / _ROOT_PI))
-    # 2s/r − 1 = 2 (s² − t²)/(r (2s + r)), which is no difference of close numbers
-    left, right = 2.0 * s * inverse + 1.0, 2.0 * t * inverse + 1.0
-    excess = 2.0 * (change * inverse) * ((s + t) * inverse) / (left * right)
-    ds = (excess * right - (left - 1.0) * fall) * (1.0 / _ROOT_PI)
-    dt = (-excess * left - (right - 1.0) * fall) * (1.0 / _ROOT_PI)
+    value = gap * error + (change * excess - r * fall) * (1.0 / _ROOT_PI)
+    left, right = 2.0 * s * inverse, 2.0 * t * inverse
+    ds = (excess * (right + 1.0) - left * fall) * (1.0 / _ROOT_PI)
+    dt = (-excess * (left + 1.0) - right * fall) * (1.0 / _ROOT_PI)
     # Of two point masses apart, H alone changes.
     limit = -1.0 / _ROOT_PI if gap > 0.0 else 0.0
-    return value, error, ds if r > _TINY else limit, dt if r > _TINY else limit
+    return value, error, ds if spread_out else limit, dt if spread_out else limit
 
 
 @inlined
@@ -119,147 +137,177 @@ def _pair_row(
 def _loop(
     atom: Any,
     pair: Any,
-    loc: Any,
-    scale: Any,
-    weights: Any,
+    addresses: Any,
+    itemsize: Any,
+    places: Any,
+    slots: Any,
+    shares: Any,
     owners: Any,
     members: Any,
     width: Any,
     entropies: Any,
     sums: Any,
     slopes: Any,
+    begin: Any,
+    end: Any,
 ) -> None:
-    count, n = loc.shape
+    count = owners.size
     heads = entropies.shape[0]  # none if the dispersion alone is asked for
-    blocks = 2 if heads else 1
-    numbers = slopes.shape[0] // (blocks * count)
+    wanted = slopes.shape[0] // 2 if heads else slopes.shape[0]
     several = count > members.size
     x, s, w = np.empty((count, _BLOCK)), np.empty((count, _BLOCK)), np.empty((count, _BLOCK))
     # Rows of sums: H of every member, both of the dispersion, slopes in the order of the result.
     first = heads + 2
+    outside = first + slopes.shape[0] - wanted
     total = np.empty((first + slopes.shape[0], _BLOCK))
-    found, both = np.empty((4, _BLOCK)), np.empty(_BLOCK)
+    found, both, one = np.empty((4, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
     unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
+    fill(one, 1.0)
+    fill(both, 1.0)
     for i in range(count):
-        fill(w[i], 1.0)
-    for start in range(0, n, _BLOCK):
-        size = min(_BLOCK, n - start)
-        _load(loc, start, x[:, :size])
-        _load(scale, start, s[:, :size])
-        if weights.size:
-            _load(weights, start, w[:, :size])
-        _units(x[:, :size], s[:, :size], width[start : start + size], unit[:size], inverse[:size])
+        fill(w[i], shares[i])
+    for start in range(begin, end, _BLOCK):
+        size = min(_BLOCK, end - start)
+        for i in range(count):
+            read(addresses, itemsize, places[0, i], start, 0.0, x[i, :size])
+            read(addresses, itemsize, places[1, i], start, 0.0, s[i, :size])
+            if several:
+                read(addresses, itemsize, places[2, i], start, shares[i], w[i, :size])
+        _units(x, s, width[start : start + size], unit[:size], inverse[:size])
         for r in range(total.shape[0]):
-            fill(total[r], 0.0)
+            fill(total[r, :size], 0.0)
+        # Slopes are added where they are wanted; as a function it would count references.
         for i in range(count):
             for j in range(i + 1, count):
                 _pair_row(pair, x[i], x[j], s[i], s[j], inverse, found, size)
                 a, b = owners[i], owners[j]
                 inside = a == b
                 share = 1.0 if inside else 2.0 * members[a] * members[b]
-                by = first if inside else first + (blocks - 1) * numbers * count
-                product(share, w[i], w[j], both, size)
-                add(1.0, both, found[0], total[a if inside else first - 1], size)
-                add(1.0, both, found[1], total[by + i], size)
-                add(-1.0, both, found[1], total[by + j], size)
-                if numbers > 1:
-                    add(1.0, both, found[2], total[by + count + i], size)
-                    add(1.0, both, found[3], total[by + count + j], size)
-                if numbers == 3:
-                    add(share, w[j], found[0], total[by + 2 * count + i], size)
-                    add(share, w[i], found[0], total[by + 2 * count + j], size)
-        for k in range(size):
-            total[first - 2, k] = total[first - 1, k]
-            both[k] = 1.0
+                by = first if inside else outside
+                if several:
+                    product(1.0, w[i], w[j], both, size)
+                add(share, both, found[0], total[a if inside else first - 1], size)
+                if slots[0, i] >= 0:
+                    add(share, both, found[1], total[by + slots[0, i]], size)
+                if slots[0, j] >= 0:
+                    add(-share, both, found[1], total[by + slots[0, j]], size)
+                if slots[1, i] >= 0:
+                    add(share, both, found[2], total[by + slots[1, i]], size)
+                if slots[1, j] >= 0:
+                    add(share, both, found[3], total[by + slots[1, j]], size)
+                if slots[2, i] >= 0:
+                    add(share, w[j], found[0], total[by + slots[2, i]], size)
+                if slots[2, j] >= 0:
+                    add(share, w[i], found[0], total[by + slots[2, j]], size)
+        add(1.0, one, total[first - 1], total[first - 2], size)
         # Pairs inside of members are in the dispersion 2 w (w − 1) times what they are in H.
         for m in range(members.size if several else 0):
-            add(2.0 * members[m] * (members[m] - 1.0), both, total[m], total[first - 2], size)
+            add(2.0 * members[m] * (members[m] - 1.0), one, total[m], total[first - 2], size)
         for i in range(count if heads else 0):
             m = owners[i]
             share = 2.0 * members[m] * (members[m] - 1.0)
-            for p in range(numbers if several else 0):
-                row = first + p * count + i
-                add(share, both, total[row], total[row + numbers * count], size)
+            for p in range(3 if several else 0):
+                if slots[p, i] >= 0:
+                    add(share, one, total[first + slots[p, i]], total[outside + slots[p, i]], size)
             for k in range(size):
                 found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
             add(1.0, w[i], found[0], total[m], size)
-            if numbers > 1:
-                add(1.0, w[i], found[1], total[first + count + i], size)
-            if numbers == 3:
-                add(1.0, both, found[0], total[first + 2 * count + i], size)
+            if slots[1, i] >= 0:
+                add(1.0, w[i], found[1], total[first + slots[1, i]], size)
+            if slots[2, i] >= 0:
+                add(1.0, one, found[0], total[first + slots[2, i]], size)
         # In units of a column values alone change; in bandwidths the slopes do.
         for m in range(heads):
             product(1.0, total[m], unit, entropies[m, start:], size)
-        for q in range(2):
+        for q in range(sums.shape[0]):
             product(1.0, total[first - 2 + q], unit, sums[q, start:], size)
-        for k in range(size):
-            both[k] = unit[k] * inverse[k]
-        for r in range(slopes.shape[0]):
-            weight = r // count % numbers == 2
-            product(1.0, total[first + r], unit if weight else both, slopes[r, start:], size)
+        product(1.0, unit, inverse, inverse, size)
+        for p in range(3):
+            for i in range(count):
+                row = slots[p, i]
+                while 0 <= row < slopes.shape[0]:
+                    factor = unit if p == 2 else inverse
+                    product(1.0, total[first + row], factor, slopes[row, start:], size)
+                    row += wanted
 
 
 _SIGNATURE = (
-    rows(2),
-    rows(2),
-    rows(2),
-    _OWNERS,
+    _whole(1),
+    Int,
+    _whole(3),
+    _whole(2),
+    inputs(1),
+    _whole(1),
     inputs(1),
     inputs(1),
     outputs(2),
     outputs(2),
     outputs(2),
+    Int,
+    Int,
 )
 
 
 @kernel(*_SIGNATURE)
-def _absolute(loc, scale, w, owners, members, width, entropies, sums, slopes):  # type: ignore[no-untyped-def]
+def _absolute(a, itemsize, places, slots, shares, owners, w, width, entropies, sums, slopes, i, k):  # type: ignore[no-untyped-def]
     _loop(
         _absolute_atom,
         _absolute_pair,
-        loc,
-        scale,
-        w,
+        a,
+        itemsize,
+        places,
+        slots,
+        shares,
         owners,
-        members,
+        w,
         width,
         entropies,
         sums,
         slopes,
+        i,
+        k,
     )
 
 
 @kernel(*_SIGNATURE)
-def _distance(loc, scale, w, owners, members, width, entropies, sums, slopes):  # type: ignore[no-untyped-def]
+def _distance(a, itemsize, places, slots, shares, owners, w, width, entropies, sums, slopes, i, k):  # type: ignore[no-untyped-def]
     _loop(
         _point_atom,
         _distance_pair,
-        loc,
-        scale,
-        w,
+        a,
+        itemsize,
+        places,
+        slots,
+        shares,
         owners,
-        members,
+        w,
         width,
         entropies,
         sums,
         slopes,
+        i,
+        k,
     )
 
 
 @kernel(*_SIGNATURE)
-def _gaussian(loc, scale, w, owners, members, width, entropies, sums, slopes):  # type: ignore[no-untyped-def]
+def _gaussian(a, itemsize, places, slots, shares, owners, w, width, entropies, sums, slopes, i, k):  # type: ignore[no-untyped-def]
     _loop(
         _gaussian_atom,
         _gaussian_pair,
-        loc,
-        scale,
-        w,
+        a,
+        itemsize,
+        places,
+        slots,
+        shares,
         owners,
-        members,
+        w,
         width,
         entropies,
         sums,
         slopes,
+        i,
+        k,
     )
 
 
@@ -273,42 +321,43 @@ _LOOPS: dict[str, Callable[..., None]] = {
 def statistics(
     name: str,
     bandwidth: np.ndarray | float | None,
-    loc: np.ndarray,
-    scale: np.ndarray,
-    weights: np.ndarray | None,
+    arrays: Sequence[np.ndarray],
+    places: np.ndarray,
+    slots: np.ndarray,
+    shares: np.ndarray,
     owners: np.ndarray,
     members: np.ndarray,
-    alone: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What ``scalar_pairs.statistics`` gives, and derivatives (2, 3, T, n).
+    wanted: int,
+    n: int,
+    alone: bool,
+    lossy: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """H (M, n) of members, their dispersion and what was subtracted in it, and slopes (2, W, n).
 
-    The first are of the entropy of an atom's own member, the second of the dispersion: by location,
-    scale and, if there are weights, weight of every atom. By "distance" all are points, and there
-    is the derivative by location alone. Without ``alone`` there are no entropies, and derivatives
-    of the dispersion only, (1, 3, T, n); for members of one atom.
+    Location, scale and weight of T atoms stand in ``arrays``, contiguous and of one precision:
+    ``places`` (3, T, 3) tells the array, the position of the first column and the step to the next
+    one, or −1 for a scale of zero and for one of the weights ``shares`` (T,). ``owners`` (T,) are
+    the members, in ascending order, and ``members`` (M,) their weights.
+
+    ``slots`` (3, T) are the rows of the W ``wanted`` derivatives by these numbers, −1 for others.
+    The first are of the entropy of an atom's own member, the second of the dispersion. Without
+    ``alone``, for members of one atom, there are no entropies, and derivatives of the dispersion
+    only, (1, W, n); what was subtracted is there if ``lossy``.
     """
-    count, n = loc.shape
-    numbers = 1 if name == "distance" else 2 if weights is None else 3
-    if weights is None:
-        weights = np.empty((0, n))
+    addresses = np.array([array.__array_interface__["data"][0] for array in arrays])
     width = np.empty(0)
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
-    assert alone or count == len(members)
-    heads, blocks = (len(members), 2) if alone else (0, 1)
-    shapes = ((heads, n), (2, n), (blocks * numbers * count, n))
-    whole = [np.empty(shape) for shape in shapes]
+    blocks = 2 if alone else 1
+    found = (
+        np.empty((len(members) if alone else 0, n)),
+        np.empty((2 if lossy else 1, n)),
+        np.empty((blocks * wanted, n)),
+    )
+    atoms = (addresses, arrays[0].itemsize, places, slots, shares, owners, members, width)
 
     def task(start: int, stop: int) -> None:
-        part = (..., slice(start, stop))
-        all_of_it = stop - start == n
-        own = whole if all_of_it else [np.empty((*s[:-1], stop - start)) for s in shapes]
-        atoms = (np.ascontiguousarray(array[part]) for array in (loc, scale, weights))
-        _LOOPS[name](*atoms, owners, members, width[start:stop], *own)
-        if not all_of_it:
-            for result, found in zip(whole, own, strict=True):
-                result[part] = found
+        _LOOPS[name](*atoms, *found, start, stop)
 
-    spread(task, n, n * count * (count + 1), _BLOCK)
-    entropies, sums, slopes = whole
-    return entropies, sums[0], sums[1], slopes.reshape(blocks, numbers, count, n)
+    spread(task, n, n * len(owners) * (len(owners) + 1), _BLOCK)
+    return found[0], found[1], found[2].reshape(blocks, wanted, n)

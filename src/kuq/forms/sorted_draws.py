@@ -11,8 +11,8 @@ import numpy as np
 from kuq._array import Array, from_numpy, namespace
 from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.forms.form import Differentiated, Form, Measure, Problem, Reading, Slopes, Statistics
-from kuq.forms.scalar_pairs import with_slopes
+from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.scalar_pairs import PairsDifferentiated
 from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
@@ -26,7 +26,7 @@ _AT_ONCE = 2**15
 
 
 @final
-class SortedDraws(Form, Differentiated):
+class SortedDraws(Form, PairsDifferentiated):
     """The dispersion is twice the entropy of all draws together less that of the members."""
 
     def applies(self, problem: Problem) -> bool:
@@ -57,11 +57,6 @@ class SortedDraws(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return problem.atoms <= _FEW_TOGETHER
 
-    def with_slopes(
-        self, measure: Measure, stack: Stack, entropies: bool = True
-    ) -> tuple[Statistics, Slopes]:
-        return with_slopes("distance", measure, stack, entropies)
-
 
 @final
 class Steps(Form):
@@ -85,7 +80,7 @@ class Steps(Form):
 
 
 @final
-class FewDraws(Form, Differentiated):
+class FewDraws(Form, PairsDifferentiated):
     """Compiled code for few draws in each member: all pairs, and nothing cancels."""
 
     def applies(self, problem: Problem) -> bool:
@@ -108,11 +103,6 @@ class FewDraws(Form, Differentiated):
 
     def differentiates(self, problem: Problem) -> bool:
         return problem.atoms <= _FEW_TOGETHER
-
-    def with_slopes(
-        self, measure: Measure, stack: Stack, entropies: bool = True
-    ) -> tuple[Statistics, Slopes]:
-        return with_slopes("distance", measure, stack, entropies)
 
 
 def _equal_steps(values: Array) -> Array:
