@@ -344,6 +344,10 @@ def statistics(
     ``alone``, for members of one atom, there are no entropies, and derivatives of the dispersion
     only, (1, W, n); what was subtracted is there if ``lossy``.
     """
+    itemsize = arrays[0].itemsize
+    for array in arrays:  # else the loop would read numbers that are not theirs
+        if array.itemsize != itemsize or not array.flags.c_contiguous:
+            raise ValueError("arrays must be contiguous and of one precision")
     addresses = np.array([array.__array_interface__["data"][0] for array in arrays])
     width = np.empty(0)
     if bandwidth is not None:
@@ -354,7 +358,7 @@ def statistics(
         np.empty((2 if lossy else 1, n)),
         np.empty((blocks * wanted, n)),
     )
-    atoms = (addresses, arrays[0].itemsize, places, slots, shares, owners, members, width)
+    atoms = (addresses, itemsize, places, slots, shares, owners, members, width)
 
     def task(start: int, stop: int) -> None:
         _LOOPS[name](*atoms, *found, start, stop)
