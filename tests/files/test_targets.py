@@ -211,14 +211,14 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_pit_is_the_distribution_function(name):
-    """Against a million draws of every law."""
+    """Against many draws of every law."""
     rng = np.random.default_rng(8)
     loc, std, y = rng.normal(size=(3, 5)), rng.uniform(0.5, 2, size=(3, 5)), rng.normal(size=5)
     law = LAWS[name](loc, std)
-    draws = law.sample(400_000, np.random.default_rng(9))
+    draws = law.sample(50_000, np.random.default_rng(9))
     share = (np.asarray(draws) < y[:, None]).mean(axis=(0, 2))
     found = pit_values(kuq.Ensemble(law), y)
-    np.testing.assert_allclose(found, share, atol=5e-3)  # six standard errors
+    np.testing.assert_allclose(found, share, atol=8e-3)  # six standard errors of 150 000 draws
     many = pit_values(kuq.Ensemble([law.member(m) for m in range(3)]), y)
     np.testing.assert_allclose(many, found, rtol=1e-12)
 
