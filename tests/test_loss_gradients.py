@@ -600,3 +600,22 @@ def test_walks_are_found_once():
     known = dict(walks._WALKS)
     loss(*leaves)
     assert known == walks._WALKS
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_coordinates_of_draws_are_read_where_they_stand(dtype):
+    """Of vectors under the CRPS of each coordinate, whose draws do not stand side by side."""
+    rng = np.random.default_rng(12)
+    values, y = rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 2))
+    found = []
+    for compiled in (None, False):
+        with kuq.compiled(compiled):
+            draws = torch.tensor(values, dtype=getattr(torch, dtype), requires_grad=True)
+            p = kuq.Samples(draws, event_ndim=1)
+            loss = kuq.score(p, torch.tensor(y, dtype=draws.dtype), kuq.CRPS()).sum()
+            loss = loss + kuq.decompose(kuq.Ensemble(p), kuq.CRPS()).epistemic
+            loss.backward()
+            found.append((loss.detach().numpy(), draws.grad.numpy()))
+    rtol = 1e-5 if dtype == "float32" else 1e-12  # sums of some twenty terms
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)

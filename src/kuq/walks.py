@@ -136,9 +136,8 @@ class _Place(NamedTuple):
         if self.source is not None:
             return sources[self.source].reshape(self.shape)
         assert self.positions is not None
-        in_a_row = np.concatenate([source.ravel() for source in sources])
-        found: np.ndarray = in_a_row[self.positions]
-        return found
+        # ``take`` gives a contiguous array, an index one of the layout of the positions.
+        return np.concatenate([source.ravel() for source in sources]).take(self.positions)
 
     def given_back(self, slope: np.ndarray, slopes: list[np.ndarray | None], starts: Any) -> None:
         """Add the derivative by the array to those by the tensors."""

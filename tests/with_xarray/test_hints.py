@@ -54,7 +54,7 @@ def test_models_and_runs_are_asked_for_in_words_of_the_command(tmp_path, capsys)
     assert main(["decompose", str(tmp_path / "f.nc")]) == 2
     error = capsys.readouterr().err
     assert "name it: --member DIM" in error
-    assert "--member model, --draws number" in error
+    assert "--member model --draws number" in error
     assert "_dim" not in error
 
 
