@@ -619,3 +619,33 @@ def test_coordinates_of_draws_are_read_where_they_stand(dtype):
     rtol = 1e-5 if dtype == "float32" else 1e-12  # sums of some twenty terms
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (4,)], ids=str)
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("law", ["Samples", "Normal", "Point"])
+def test_values_do_not_depend_on_who_asks_for_a_gradient(law, d, batch):
+    """Without a batch, sums over the event are single numbers, which were taken for constants."""
+    rng = np.random.default_rng(13)
+    middle = rng.normal(size=(3, *batch, d))
+    arrays = {
+        "Samples": [rng.normal(size=(3, *batch, 4, d))],
+        "Normal": [middle, rng.uniform(0.5, 1.5, size=middle.shape)],
+        "Point": [middle],
+    }[law]
+    y = torch.tensor(rng.normal(size=(*batch, d)))
+    for score in (*(kuq.CRPS(reduce=r) for r in ("mean", "sum", None)), kuq.Gaussian(1.0)):
+        found = []
+        for asks in (True, False):
+            members = getattr(kuq, law)(
+                *(torch.tensor(array).requires_grad_(asks) for array in arrays), event_ndim=1
+            )
+            p = kuq.Ensemble(members)
+            u = kuq.decompose(p, score)
+            first, second = p.member_list()[:2]
+            others = kuq.entropy(p, score), kuq.score(p, y, score)
+            values = *u.values(), *others, kuq.divergence(first, second, score)
+            found.append([value.detach().numpy() for value in values])
+        for one, other in zip(*found, strict=True):
+            # Sums of at most 24² terms of order one.
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13, err_msg=str(score))

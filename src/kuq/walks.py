@@ -307,7 +307,7 @@ def _found(
             return made_up(heard[-1].stack)
 
         listening = options.answered_by(listener)
-        return heard, function(*coded, score, listening, **settings)
+        return heard, _without_scalars(function(*coded, score, listening, **settings))
 
     def nothing(stack: Stack) -> Statistics:
         n = stack.batch_count
@@ -382,6 +382,13 @@ def _found(
         dtype,
         dtype if any_units else np.dtype(np.float64),
     )
+
+
+def _without_scalars(answer: Any) -> Any:
+    """Sums over all axes, which NumPy gives as scalars, are arrays like the others."""
+    if isinstance(answer, tuple):
+        return tuple(_without_scalars(part) for part in answer)
+    return np.asarray(answer) if isinstance(answer, np.generic) else answer
 
 
 def _groups(stack: Stack, starts: np.ndarray) -> tuple[_Group, ...] | None:
