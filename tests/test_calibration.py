@@ -381,3 +381,22 @@ NORMAL = kuq.Normal(np.zeros(5), 1.0)
 def test_errors(call, message):
     with pytest.raises(kuq.KuqError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["draws", "members", "points", "normals", "weighted"])
+def test_coverage_counts_what_lies_in_the_intervals(kind):
+    """Outcomes between two draws counted as inside of an interval that ends at the lower one."""
+    rng = np.random.default_rng(20)
+    values, y = rng.normal(size=(4, 300, 10)), rng.normal(size=300)
+    prediction = {
+        "draws": kuq.Samples(values[0]),
+        "members": kuq.Ensemble(kuq.Samples(values)),
+        "points": kuq.Ensemble(kuq.Point(np.moveaxis(values[0], -1, 0))),
+        "normals": kuq.Ensemble(kuq.Normal(values[..., 0], 1.0)),
+        "weighted": kuq.Samples(values[0], weights=rng.dirichlet(np.ones(10), size=300)),
+    }[kind]
+    levels = [0.2, 0.5, 0.8, 0.9, 0.95]
+    low, high = prediction.interval(levels)
+    inside = ((y >= low) & (y <= high)).mean(axis=1)
+    found = calibration.coverage_curve(prediction, y, levels)
+    np.testing.assert_array_equal(found.observed, inside)

@@ -341,3 +341,12 @@ def test_bad_calls_of_report(folder, arguments, words):
     with pytest.raises(kuq.KuqError, match=words):
         kuq.report(kuq.Ensemble(kuq.Normal(loc, std)), **arguments)
     assert list(folder.iterdir()) == []
+
+
+def test_outcomes_far_from_every_member_lie_in_no_interval(folder):
+    """Places that were drawn at random below all members counted as inside, at 52 of 100."""
+    values = np.random.default_rng(11).normal(size=(10, 50))
+    prediction = kuq.Ensemble(kuq.Point(values))
+    kuq.report(prediction, y=np.full(50, -1000.0), path="far.html")
+    page = (folder / "far.html").read_text(encoding="utf-8")
+    assert re.search(r">0 %<.{0,60}of outcomes lie in their 90 % intervals", page)

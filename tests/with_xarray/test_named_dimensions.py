@@ -335,3 +335,25 @@ def test_entropy_by_directions():
     np.testing.assert_allclose(found.entropy_standard_error, expected.standard_error, rtol=1e-12)
     assert found.entropy.attrs["units"] == "target units"
     xr.testing.assert_identical(found, data.kuq.entropy(kuq.Energy(), **options))
+
+
+def test_a_dimension_under_two_names_makes_no_table_of_all_with_all():
+    """Every latitude of the forecast met every latitude of the observation, without a word."""
+    rng = np.random.default_rng(30)
+    p = xr.DataArray(rng.normal(size=(3, 4, 5)), dims=("number", "time", "lat"))
+    y = p.mean("number")
+    with pytest.raises(kuq.ShapeError, match=r"\['lat'\] and \['latitude'\].*rename"):
+        kuq.xarray.score(p, y.rename(lat="latitude"), kuq.CRPS())
+    with pytest.raises(kuq.ShapeError, match=r"\['lat'\] and \['latitude'\].*rename"):
+        kuq.xarray.divergence(p, p.rename(lat="latitude"), kuq.CRPS())
+    by_source = kuq.xarray.score(p, y.expand_dims(source=2), kuq.CRPS())
+    assert by_source.sizes == {"time": 4, "lat": 5, "source": 2}
+
+
+def test_one_event_dimension_may_stand_alone():
+    p = xr.DataArray(
+        np.random.default_rng(31).normal(size=(3, 4, 5)), dims=("number", "time", "lat")
+    )
+    alone = kuq.xarray.decompose(p, kuq.Energy(), event_dims="lat")
+    listed = kuq.xarray.decompose(p, kuq.Energy(), event_dims=("lat",))
+    xr.testing.assert_identical(alone, listed)

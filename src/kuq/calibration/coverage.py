@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from kuq.calibration.outcomes import chances, observed, share_interval
+from kuq.calibration.outcomes import chances, observed, share_interval, within
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError
 from kuq.protocols.vectors import Vector, as_numpy, fraction
@@ -49,9 +49,7 @@ def coverage_curve(
     if not np.all((levels > 0) & (levels < 1)):
         raise ParameterError(f"nominal must lie strictly between 0 and 1, got {nominal!r}")
     below, upto = (a.ravel() for a in chances(prediction, observed(prediction, y)))
-    outside = (1 - levels[:, None]) / 2
-    # y ≥ Q(t) means P(X ≤ y) ≥ t, and y ≤ Q(1 − t) means P(X < y) ≤ 1 − t; sums are rounded.
-    inside = (upto >= outside * (1 - 1e-12)) & (1 - below >= outside * (1 - 1e-12))
+    inside = within(below, upto, levels[:, None])
     share = inside.mean(axis=1)
     low, high = share_interval(inside.sum(axis=1), upto.size, confidence)
     return CoverageCurve(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kuq.calibration.outcomes import chances, within
 from kuq.distributions.base import Prediction
 from kuq.errors import KuqError
 from kuq.files.decomposed import Decomposed, Part
@@ -48,8 +49,10 @@ class Judgement:
     #: Losses under the score of the decomposition, squared errors of the mean, per case.
     losses: np.ndarray
     errors: np.ndarray
-    #: Where each coordinate of each outcome falls in its distribution.
+    #: Where each coordinate of each outcome falls in its distribution: a place drawn at random in
+    #: jumps and between draws, and the chances of less, and of no more, without that.
     pit: np.ndarray
+    chances: tuple[np.ndarray, np.ndarray]
     #: Uncertainty by "score part" and the comparison of how these rank the errors.
     ranking: RetentionComparison | None
     #: Components of the cases under the score of the decomposition.
@@ -84,7 +87,7 @@ class Judgement:
 
     def coverage(self, level: float) -> float:
         """The share of outcomes inside of the central interval of this probability."""
-        return self.share(np.abs(2 * self.pit - 1) <= level)
+        return self.share(within(*self.chances, level))
 
     def share(self, some: np.ndarray) -> float:
         """How much some of the coordinates of outcomes are of all."""
@@ -188,7 +191,9 @@ def _judged(
     there = counted > 0
     squares = ((np.asarray(prediction.mean()) - y) ** 2)[:, there]
     errors = np.average(squares, axis=1, weights=counted[there])
-    pit = pit_values(prediction, y)[:, there]
+    pit, below, upto = (
+        values[:, there].ravel() for values in (pit_values(prediction, y), *chances(prediction, y))
+    )
     own = one.uncertainty.score
     if parts is None:
         parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
@@ -209,7 +214,8 @@ def _judged(
         count=len(y),
         losses=losses,
         errors=errors,
-        pit=pit.ravel(),
+        pit=pit,
+        chances=(below, upto),
         ranking=_ranking(every, shown, errors),
         parts=parts,
         thinned=thinned,

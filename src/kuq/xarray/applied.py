@@ -36,6 +36,12 @@ class Operand:
         return {dim: n for v in self.variables.values() for dim, n in v.sizes.items()}
 
     @property
+    def inputs(self) -> list[Hashable]:
+        """The dimensions along which there are several predictions."""
+        own = (*self.layout.own, *self.layout.event)
+        return [dim for dim in self.sizes if dim not in own]
+
+    @property
     def is_lazy(self) -> bool:
         return any(v.chunks is not None for v in self.variables.values())
 

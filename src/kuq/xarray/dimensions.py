@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 import xarray as xr
@@ -69,6 +69,23 @@ def check_coordinates(what: str, *objects: xr.DataArray | xr.Dataset) -> None:
             'and NaN where there is nothing (method="nearest", tolerance=… where they differ by '
             "rounding)"
         ) from None
+
+
+def listed(dims: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Names of dimensions, of which one may stand alone."""
+    return (dims,) if isinstance(dims, str) else tuple(dims)
+
+
+def check_names(what: str, first: Sequence[Hashable], second: Sequence[Hashable]) -> None:
+    """Refuse dimensions that each side has alone: all of one would meet all of the other."""
+    here = [dim for dim in first if dim not in second]
+    there = [dim for dim in second if dim not in first]
+    if here and there:
+        renamed = ", ".join(f"{b!r}: {a!r}" for a, b in zip(here, there, strict=False))
+        raise kuq.ShapeError(
+            f"{what} have different dimensions: {here} and {there}; if these are the same, "
+            f"other.rename({{{renamed}}}) names them so"
+        )
 
 
 def needed(

@@ -16,7 +16,7 @@ from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
-from kuq.xarray.dimensions import AUTO, check_coordinates
+from kuq.xarray.dimensions import AUTO, check_coordinates, check_names, listed
 from kuq.xarray.hints import crossing, unused_levels
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
 from kuq.xarray.partition import Asked, partition
@@ -75,7 +75,7 @@ def decompose(
     (9.0, 1.0, 'model / run')
     """
     sample_dim = with_draws(sample_dim, draws_dim)
-    asked = Dimensions(member_dim, sample_dim, tuple(event_dims))
+    asked = Dimensions(member_dim, sample_dim, listed(event_dims))
     if level_dims is not None:
         if member_dim != AUTO:
             raise kuq.ParameterError("level_dims name all dimensions of members; omit member_dim")
@@ -193,7 +193,7 @@ def entropy(
     >>> kuq.xarray.entropy(draws, kuq.CRPS(), unbiased=False).values.tolist()
     [0.25, 1.0]
     """
-    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
+    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), listed(event_dims))
     call = prepared([data], score, dims, weights, settings)
     if directions is None:
         return _described(call.measured(*_entropy(call))[0], "entropy", call)
@@ -236,11 +236,12 @@ def divergence(
     >>> kuq.xarray.divergence(p, p + 3.0, kuq.Energy()).values.tolist()
     [3.0, 3.0]
     """
-    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
+    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), listed(event_dims))
     if "member_weights" in settings:
         raise kuq.ParameterError("member_weights of which prediction? divergence takes none")
     call = prepared([p, q], score, dims, weights, settings)
     check_coordinates("the predictions", *(v for o in call.operands for v in o.variables.values()))
+    check_names("the predictions", *(operand.inputs for operand in call.operands))
     left, right = call.trials()
     outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
     measure = _First(kuq.divergence, call.score, call.options)
@@ -272,13 +273,15 @@ def score(
     """
     if not isinstance(outcome, xr.DataArray):
         raise kuq.ParameterError(f"outcome must be a DataArray, got {type(outcome).__name__}")
-    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
+    dims = Dimensions(member_dim, with_draws(sample_dim, draws_dim), listed(event_dims))
     if missing := [dim for dim in dims.event if dim not in outcome.dims]:
         raise kuq.ShapeError(f"the outcome lacks the event dimensions {missing}")
     check_coordinates("the prediction and the outcome", data, outcome)
     call = prepared([data], score, dims, weights, settings, outcome)
     if clash := [dim for dim in outcome.dims if dim in call.layout.own]:
         raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
+    inputs = [dim for dim in outcome.dims if dim not in dims.event]
+    check_names("the prediction and the outcome", call.operands[0].inputs, inputs)
     (trial,) = call.trials()
     zero = np.zeros(trial.event_shape)
     outputs = call.outputs(kuq.score(trial, zero, call.score, **call.options))
@@ -305,7 +308,7 @@ def member_divergences(
     [0.0, 1.0, 3.0]
     """
     dims = with_members(
-        data, Dimensions(member_dim, with_draws(sample_dim, draws_dim), tuple(event_dims))
+        data, Dimensions(member_dim, with_draws(sample_dim, draws_dim), listed(event_dims))
     )
     call = prepared([data], score, dims, weights, settings)
     member = call.layout.member
