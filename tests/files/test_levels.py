@@ -268,3 +268,19 @@ def test_outcomes_that_are_grids_have_maps_of_their_cells(tmp_path):
     own = own.read_text(encoding="utf-8")
     assert own.count("aria-label='map of") == 3
     assert own.count(f">{figures.shown(largest)}</text></svg>") == 3
+
+
+def test_runs_that_are_missing_are_named(tmp_path, monkeypatch, capsys):
+    """A table of "none" was written, without a word about the runs or about --nan omit."""
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(2, 3, 4, 5))
+    values[:, 1, 2:] = np.nan
+    data = xr.DataArray(values, dims=("scenario", "model", "run", "lat"), name="t")
+    data.to_netcdf(tmp_path / "t.nc")
+    monkeypatch.chdir(tmp_path)
+    words = ["decompose", "t.nc", "--levels", "scenario,model,run", "--score", "variance"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "scenario 0, model 1, run 2 has no numbers (NaN throughout), nor have 3 more" in said
+    assert "--nan omit leaves such members out" in said
+    assert main([*words, "--nan", "omit"]) == 0

@@ -151,7 +151,7 @@ def _decomposed(
     from kuq.xarray.hints import crossing
     from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.missing import LEFT_OUT
-    from kuq.xarray.partition import Asked, partition
+    from kuq.xarray.partition import Asked, check_whole, partition
 
     policy = layout.nan_policy or "propagate"
     settings: Settings = {"nan_policy": policy, "draws": draws, "seed": seed}
@@ -167,6 +167,10 @@ def _decomposed(
     read_as = "propagate" if policy == "omit" and names.sample is None else policy
     names = dataclasses.replace(names, nan_policy=read_as)
     data = in_pieces(grid.path, data, found, names, variables, levels.dims)
+    if (
+        layout.nan_policy is None
+    ):  # inputs may be missing, but every input would be without a member
+        check_whole(data, levels.dims, settings)
     areas = Areas.of(data, layout)
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
     u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)

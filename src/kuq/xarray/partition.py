@@ -121,7 +121,7 @@ def _members(
         if layout_of(data, parameters, "raise")[0].sample is None:
             settings = Settings(**{**settings, "nan_policy": "propagate"})
     elif settings.get("nan_policy") != "propagate" and not _is_lazy(data):
-        _check_whole(data, level_dims, kept)
+        _refuse_missing(data, level_dims, kept)
     if not kept.any():
         raise kuq.ShapeError(f"no member along {list(level_dims)} has numbers and weight")
     paths, weights = paths[kept], weights[kept]
@@ -161,7 +161,14 @@ def _joint_weights(
     return weights, [k for k, dim in enumerate(level_dims) if dim in given.dims]
 
 
-def _check_whole(data: Data, level_dims: tuple[Hashable, ...], kept: Numbers) -> None:
+def check_whole(data: Data, level_dims: tuple[Hashable, ...], settings: Settings) -> None:
+    """Refuse members that are missing throughout, which reads all data."""
+    shape = tuple(data.sizes[dim] for dim in level_dims)
+    weights, _ = _joint_weights(data, level_dims, shape, settings.get("member_weights"))
+    _refuse_missing(data, level_dims, weights > 0)
+
+
+def _refuse_missing(data: Data, level_dims: tuple[Hashable, ...], kept: Numbers) -> None:
     """Refuse members that count and are missing throughout, beside others that are not."""
     known = _known(data, level_dims)
     gone = ~known & kept.reshape(known.shape)
