@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kuq.calibration.outcomes import share_interval
 from kuq.distributions.base import Prediction
 from kuq.errors import KuqError
 from kuq.files.decomposed import Decomposed, Part
@@ -85,6 +86,11 @@ class Judgement:
     def coverage(self, level: float) -> float:
         """The share of outcomes inside of the central interval of this probability."""
         return self.share(np.abs(2 * self.pit - 1) <= level)
+
+    def coverage_interval(self, level: float) -> tuple[float, float]:
+        """The 95 % interval of the coverage, as that of ``kuq.calibration.coverage_curve``."""
+        low, high = share_interval(self.coverage(level) * self.size, self.size, 0.95)
+        return float(low), float(high)
 
     def share(self, some: np.ndarray) -> float:
         """How much some of the coordinates of outcomes are of all."""
