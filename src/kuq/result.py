@@ -23,6 +23,9 @@ OF_POINTS = "spread of the members; their own noise is unknown"
 OF_ONE_MODEL = "spread of the draws of one model; what the model does not know is unknown"
 #: What it is where there are levels of members that are points.
 OF_LEVELS_OF_POINTS = "the noise of single values is unknown; their spread is in the levels"
+#: Values of a law below which they know clearly too little noise: rows in leaves of a forest count
+#: 1 − 1/n of it, and trees that follow it make that less.
+_FEW_VALUES = 10
 #: Characters of the score in the repr of a result.
 _LONGEST = 80
 
@@ -100,7 +103,9 @@ class Uncertainty(Mapping[str, Array]):
     "samples", "sliced" and "monte-carlo" among its parts; ``score`` has every bandwidth as a
     number. ``standard_error`` has those of the parts where random directions were asked for.
     Members without noise of their own, such as points, have one level of uncertainty only: then
-    ``is_split`` is False, and ``note`` says what ``total`` is.
+    ``is_split`` is False, and ``note`` says what ``total`` is. ``values_per_law`` is how many
+    values the laws of members typically have where they are ``Samples(…, whole=True)``, such as the
+    rows in leaves; of few ``note`` says what that means for the split.
     """
 
     total: Array
@@ -112,6 +117,7 @@ class Uncertainty(Mapping[str, Array]):
     method: str
     units: str
     standard_error: PartErrors | None = None
+    values_per_law: float | None = None
 
     def __getitem__(self, key: str) -> Array:
         if key not in _KEYS:
@@ -146,13 +152,26 @@ class Uncertainty(Mapping[str, Array]):
 
     @property
     def note(self) -> str:
-        """What a reader has to know of the split, in words; empty where all inputs are split."""
+        """What a reader has to know of the split, in words; empty where it is as it should be."""
         if self._is_of_one_model():
             return OF_ONE_MODEL
         count, alike = self._without_noise()
-        if count == 0:
+        if 0 < count == alike:
+            return OF_POINTS
+        some = f"{count} of {alike} inputs: {OF_POINTS}" if count else ""
+        return "; ".join(filter(None, (some, self.note_of_few_values)))
+
+    @property
+    def note_of_few_values(self) -> str:
+        """What laws of few values, such as small leaves, mean for the split; empty without."""
+        n = self.values_per_law
+        if n is None or n >= _FEW_VALUES:
             return ""
-        return OF_POINTS if count == alike else f"{count} of {alike} inputs: {OF_POINTS}"
+        return (
+            f"members are laws of typically {n:g} value{'' if n == 1 else 's'}; if these are rows "
+            "in leaves of a forest, they know too little noise, and how much is epistemic hangs on "
+            'the leaf size: from_fitted(…, noise="normal") takes noise from out-of-bag residuals'
+        )
 
     def _without_noise(self) -> tuple[int, int]:
         """Inputs at which members are points, and inputs that are known; (0, 0) if traced.

@@ -34,6 +34,7 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
 from kuq.distributions.samples import Samples
+from kuq.distributions.whole_laws import typical_values
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
@@ -198,7 +199,9 @@ def decompose(
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
     ask = functools.partial(answers.decompose, estimator=estimator)
-    return _uncertainty(ask, prediction, score, options, estimator, unbiased)
+    found = _uncertainty(ask, prediction, score, options, estimator, unbiased)
+    few = typical_values(prediction)
+    return found if few is None else dataclasses.replace(found, values_per_law=few)
 
 
 def _uncertainty(

@@ -179,7 +179,7 @@ def test_targets_of_grids_that_do_not_fit(folder, capsys, dims):
 
 
 def test_what_a_page_says_of_coverage(folder):
-    loc, std, y = calibrated(6, rows=400)
+    loc, std, y = calibrated(5, rows=400)  # of one seed in twenty the 95 % interval misses 90 %
     words = {0.3: "too narrow", 1.0: "about as many", 4.0: "wider than they need"}
     for factor, expected in words.items():
         np.savez("p.npz", mean=loc, std=factor * std, y=y)

@@ -150,7 +150,7 @@ def test_what_cannot_be_unwrapped_says_why():
 def test_leaves_of_one_row_are_explained_with_the_remedy():
     X, y = data()
     plain = RandomForestRegressor(10, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match='one training row.* min_samples_leaf=5 .*"normal"'):
+    with pytest.warns(UserWarning, match='min_samples_leaf=10 .*from_fitted.*"normal"'):
         trees = forest_ensemble(plain, X, y, X[:5])
     assert not kuq.decompose(trees, kuq.CRPS()).is_split
     for ask in ("predict_uncertainty", "predict_distribution"):

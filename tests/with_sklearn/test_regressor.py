@@ -157,7 +157,7 @@ def test_a_median_bandwidth_is_that_of_all_rows():
 
 def test_leaves_of_one_target_know_no_noise():
     model = UncertaintyRegressor(RandomForestRegressor(5), random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="min_samples_leaf=5"):
+    with pytest.warns(UserWarning, match="min_samples_leaf=10"):
         assert np.all(model.predict_uncertainty(X).aleatoric == 0)
 
 

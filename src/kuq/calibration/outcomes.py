@@ -57,7 +57,7 @@ def within(below: Vector, upto: Vector, coverage: Any) -> Vector:
     return held
 
 
-def share_interval(hits: Any, count: int, confidence: float) -> tuple[Vector, Vector]:
+def share_interval(hits: Any, count: float, confidence: float) -> tuple[Vector, Vector]:
     """Wilson's interval for probabilities, from hits among independent cases."""
     z2 = float(special.ndtri((1 + confidence) / 2)) ** 2
     share = np.asarray(hits, dtype=np.float64) / count

@@ -174,6 +174,8 @@ def _decomposed(
     areas = Areas.of(data, layout)
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
     u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)
+    if layout.nan_policy is None:  # without one of its members no input would have a result
+        check_whole(data, levels.dims, settings)
     notes = (*areas.notes, *([u.attrs[LEFT_OUT]] if LEFT_OUT in u.attrs else []))
     hint = "" if policy == "omit" else crossing(data, levels.dims, levels.crossed, command=True)
     notes = (*notes, *([hint] if hint else []))

@@ -139,7 +139,8 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if share is not None:
         yield card(f"{100 * share:.0f} %", "of the total is epistemic")
     yield "</div>"
-    yield paragraph(_in_words(share))
+    if not u.note_of_few_values:
+        yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
     if known > 1 and equal_everywhere(np.asarray(u.aleatoric, dtype=float)[~np.isnan(total)]):
@@ -172,8 +173,9 @@ def _silence(one: Decomposed) -> Iterator[str]:
     yield (
         f"<div class='note'><b>{100 * share:.0f} % of what members predict are single values, "
         "which know no noise.</b> What is noise there counts as disagreement. If these are leaves "
-        "of a forest with one training row, grow its trees with <code>min_samples_leaf=5</code> or "
-        'more, or take the noise from out-of-bag residuals: <code>noise="normal"</code>.</div>'
+        "of a forest with one training row, grow its trees with <code>min_samples_leaf=10</code> "
+        "or more, or take the noise from out-of-bag residuals: "
+        '<code>from_fitted(…, noise="normal")</code>.</div>'
     )
 
 

@@ -19,6 +19,8 @@ from kuq.reports.words import grouped, score_in_words
 _PIT_BARS = 10
 #: Curves in one figure that can be told apart.
 _MOST_CURVES = 5
+#: A 95 % interval of the coverage that is wider says neither that it is right nor that it is wrong.
+_CANNOT_TELL = 0.2
 
 
 def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
@@ -61,15 +63,31 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
 
 
 def _coverage_in_words(judged: Judgement) -> str:
-    found = judged.coverage(0.9)
-    noise = 3 * np.sqrt(0.9 * 0.1 / judged.size)
+    found = f"{100 * judged.coverage(0.9):.0f} %"
+    least, most = judged.coverage_interval(0.9)
+    known = f"(95 % interval {100 * least:.0f} to {100 * most:.0f} %)"
+    expected = judged.expected(0.9)
+    if most < expected:
+        text = (
+            f"Only {found} of the outcomes lie in their 90 % intervals {known}: these are too "
+            "narrow, and the predictions surer than they may be."
+        )
+    elif least > expected:
+        text = (
+            f"{found} of the outcomes lie in their 90 % intervals {known}: these are wider than "
+            "they need to be."
+        )
+    elif most - least > _CANNOT_TELL:
+        text = (
+            f"{found} of the outcomes lie in their 90 % intervals {known}: too few outcomes to "
+            "tell whether that is as many as it should be."
+        )
+    else:
+        text = f"The 90 % intervals hold about as many outcomes as they should {known}."
+    if 100 * expected < 89.5:
+        text += f" Between so few draws {100 * expected:.0f} % would be right."
     low = judged.share(judged.pit < 0.5)
     bias = 3 * np.sqrt(0.25 / judged.size)
-    text = "The 90 % intervals hold about as many outcomes as they should."
-    if found < 0.9 - max(noise, 0.01):
-        text = "The intervals are too narrow: the predictions are surer than they may be."
-    elif found > 0.9 + max(noise, 0.01):
-        text = "The intervals are wider than they need to be."
     if abs(low - 0.5) > max(bias, 0.05):
         side = "below" if low > 0.5 else "above"
         text += f" {100 * max(low, 1 - low):.0f} % of the outcomes lie {side} the predicted median."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kuq.calibration.outcomes import chances, within
+from kuq.calibration.outcomes import chances, share_interval, within
 from kuq.distributions.base import Prediction
 from kuq.errors import KuqError
 from kuq.files.decomposed import Decomposed, Part
@@ -22,7 +23,7 @@ from kuq.protocols.comparison import RetentionComparison, compare_retention
 from kuq.reports.cases import cases, has_draws
 from kuq.reports.components import components, shown_parts
 from kuq.reports.inputs import equal_everywhere
-from kuq.reports.pit import pit_values
+from kuq.reports.pit import draws_of, pit_values
 from kuq.reports.words import grouped, spelled
 from kuq.uncertainty import score
 
@@ -88,6 +89,19 @@ class Judgement:
     def coverage(self, level: float) -> float:
         """The share of outcomes inside of the central interval of this probability."""
         return self.share(within(*self.chances, level))
+
+    def expected(self, level: float) -> float:
+        """The share that lies inside where all is right: between few draws less than the level."""
+        n = draws_of(self.prediction)
+        if n == 0:
+            return level
+        first, last = (math.ceil(n * side - 1e-9) for side in ((1 - level) / 2, (1 + level) / 2))
+        return (last - first) / (n + 1)
+
+    def coverage_interval(self, level: float) -> tuple[float, float]:
+        """The 95 % interval of the coverage, as that of ``kuq.calibration.coverage_curve``."""
+        low, high = share_interval(self.coverage(level) * self.size, self.size, 0.95)
+        return float(low), float(high)
 
     def share(self, some: np.ndarray) -> float:
         """How much some of the coordinates of outcomes are of all."""

@@ -20,18 +20,18 @@ def pit_values(prediction: Prediction, y: np.ndarray, seed: int = 0) -> np.ndarr
     """
     below, upto = chances(prediction, y)
     within = np.random.default_rng(seed).uniform(size=np.shape(below))
-    draws = _draws(prediction)
+    draws = draws_of(prediction)
     if draws:
         return np.asarray((draws * (below + within * (upto - below)) + within) / (draws + 1))
     return np.asarray(below + within * (upto - below))
 
 
-def _draws(law: Prediction) -> int:
+def draws_of(law: Prediction) -> int:
     """Draws of equal weight; none of other laws."""
     if isinstance(law, Ensemble):
         if law.weights is not None or isinstance(law.members, tuple):
             return 0
-        return law.member_count * _draws(law.members)
+        return law.member_count * draws_of(law.members)
     if isinstance(law, Point):
         return 1
     if not isinstance(law, Samples) or law.whole or law.weights is not None:

@@ -34,11 +34,12 @@ def forest_ensemble(
     (``Samples(..., whole=True)``): trees share training rows, so that targets are no independent
     draws, and nothing is corrected for their number.
 
-    Small leaves know little noise, and those of one row none: with them nearly all counts as
-    epistemic, of which ``noise="auto"`` warns. Grow trees with ``min_samples_leaf`` of 5 or more,
-    or take the same noise for every tree from residuals of rows outside its bag, as
-    ``noise="normal"`` or as draws, ``"residuals"``; ``"leaves"`` takes leaves without a warning.
-    For many rows ``UncertaintyRegressor.from_fitted(...).predict_uncertainty`` is faster.
+    Small leaves know little noise, so that too much counts as epistemic, which the result says, and
+    those of one row none, of which ``noise="auto"`` warns: then nothing can be split. Grow trees
+    with ``min_samples_leaf`` of 10 or more, or take the same noise for every tree from residuals of
+    rows outside its bag, as ``noise="normal"`` or as draws, ``"residuals"``; ``"leaves"`` takes
+    leaves without a warning. For many rows
+    ``UncertaintyRegressor.from_fitted(...).predict_uncertainty`` is faster.
 
     >>> import kuq, numpy as np
     >>> from sklearn.ensemble import RandomForestRegressor

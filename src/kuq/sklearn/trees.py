@@ -72,10 +72,10 @@ class TreeMembers(Members):
         if share > _TOO_MANY_SINGLE:
             warnings.warn(
                 f"{100 * share:.0f} % of the leaves hold one training row and know no noise, so "
-                "nearly all of the spread counts as epistemic, whatever its cause; grow trees with "
-                "min_samples_leaf=5 or more, or take the noise from out-of-bag residuals: "
-                'noise="normal". With noise="leaves" leaves are taken as they are, without this '
-                "warning.",
+                "the spread of the trees cannot be split into aleatoric and epistemic; grow trees "
+                "with min_samples_leaf=10 or more, or take the noise from out-of-bag residuals: "
+                'UncertaintyRegressor.from_fitted(…, noise="normal"). With noise="leaves" leaves '
+                "are taken as they are, without this warning.",
                 stacklevel=stacklevel + 1,
             )
             _WARNED_OF.add(self.model)  # not where the warning is an error
@@ -89,8 +89,11 @@ class TreeMembers(Members):
         difference costs digits only where trees agree far better than forests do.
         """
         self.warn_of_single_rows(stacklevel=3)
+        met = self.apply(X) + self.offsets
+        typical = float(np.median(self.leaves.sizes[met]))
         if not isinstance(score, kuq.Kernel) or not has_plain_bandwidths(score):
-            return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)
+            found = decompose_in_parts(self, X, score, estimator, unbiased, max_memory)
+            return dataclasses.replace(found, values_per_law=typical)
         first = X.iloc[:1] if hasattr(X, "iloc") else X[:1]
         form = kuq.decompose(  # it checks the options, too
             self.ensemble(first),
@@ -99,7 +102,7 @@ class TreeMembers(Members):
             unbiased=unbiased,
             max_memory=max_memory,
         )
-        met, inverse = np.unique(self.apply(X) + self.offsets, return_inverse=True)
+        met, inverse = np.unique(met, return_inverse=True)
         leaves, inverse = self.leaves.take(met), inverse.reshape(-1, len(self.offsets))
         within = self._entropies(leaves, score, max_memory)
         aleatoric = _mean_over(within, inverse)
@@ -111,7 +114,11 @@ class TreeMembers(Members):
         if estimator == "bma":
             epistemic = epistemic / 2
         return dataclasses.replace(
-            form, total=aleatoric + epistemic, aleatoric=aleatoric, epistemic=epistemic
+            form,
+            total=aleatoric + epistemic,
+            aleatoric=aleatoric,
+            epistemic=epistemic,
+            values_per_law=typical,
         )
 
     def _mixture_entropies(
