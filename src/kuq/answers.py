@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, adopted, index_array, namespace, widen
+from kuq._array import Array, adopted, index_array, namespace, weighted_sum, widen
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -45,7 +45,7 @@ def decompose(
     question = MIXTURE if mixed else PAIRS
 
     def both(parts: Parts, w: Array) -> list[Array]:
-        aleatoric = namespace(w).sum(w * parts.of_laws(), axis=0)
+        aleatoric = weighted_sum(w[:, 0], parts.of_laws())
         return [aleatoric, parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
     def part(term: Term) -> tuple[Array, Array, str]:
@@ -268,7 +268,7 @@ def level_parts(
     score = resolve_bandwidths(score, [prediction], options)
 
     def noise(parts: Parts, w: Array) -> list[Array]:
-        return [namespace(w).sum(w * parts.of_laws(), axis=0), *spread(parts, w)]
+        return [weighted_sum(w[:, 0], parts.of_laws()), *spread(parts, w)]
 
     def spread(parts: Parts, w: Array) -> list[Array]:
         return [parts.less_bias(parts.dispersion, 2 * w * (1 - w))]

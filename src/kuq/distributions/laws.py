@@ -312,8 +312,9 @@ class Stack:
         """
         ends = np.cumsum([group.atoms.lead[0] for group in self.groups])
         weights, known = self.weights, None
-        if weights is not None and not is_traced(weights):
-            known = None if getattr(weights, "requires_grad", False) else as_numpy(weights, "levels")
+        asked = is_traced(weights) or getattr(weights, "requires_grad", False)
+        if weights is not None and not asked:
+            known = as_numpy(weights, "levels")
         found: dict[object, list[int]] = {}
         for position, places in enumerate(sets):
             key: object = tuple(np.searchsorted(places, ends).tolist())
@@ -362,7 +363,9 @@ class Stack:
 
 def is_regular(places: np.ndarray) -> bool:
     """Whether increasing positions are equally spaced: then a part of an array is a view."""
-    return len(places) < 3 or bool(np.all(np.diff(places, 2) == 0))
+    if len(places) < 3 or places[-1] - places[0] == len(places) - 1:
+        return True
+    return bool(np.all(np.diff(places, 2) == 0))
 
 
 def _picked(places: np.ndarray) -> Callable[[Array], Array]:
