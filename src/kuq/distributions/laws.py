@@ -380,7 +380,8 @@ def _picked(places: np.ndarray) -> Callable[[Array], Array]:
 def _without_rounding(weights: np.ndarray, eps: float) -> bytes:
     """The shares of weights to all but their last digits."""
     mantissa, exponent = np.frexp(weights / max(weights.sum(), np.finfo(float).tiny))
-    return np.ldexp(np.round(mantissa / (16 * eps)), exponent).tobytes()
+    known: np.ndarray = np.ldexp(np.round(mantissa / (16 * eps)), exponent)
+    return known.tobytes()
 
 
 def _beside_each_other(places: np.ndarray) -> Callable[[Array], Array]:

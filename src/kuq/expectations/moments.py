@@ -56,8 +56,6 @@ def total_variance(law: Law) -> Array:
     """The trace of the covariance, (lead…)."""
     if law.tail is not None:
         return heavy_tails.variance(law)
-    if law.count == 1 and isinstance(law.atoms, Points):
-        return namespace(law.atoms.value).zeros_like(law.atoms.value[..., 0, 0])
     found = [_total_variance(_coordinates(law, some)) for some in _pieces(law)]
     return sum(found[1:], start=found[0])
 
@@ -65,7 +63,11 @@ def total_variance(law: Law) -> Array:
 def _total_variance(law: Law) -> Array:
     xp = namespace(law.atoms.reference)
     if law.count == 1:
-        return xp.sum(law.atoms.variance()[..., 0, :], axis=-1)
+        mean = law.atoms.mean()[..., 0, :]
+        within = mean - mean  # zero, but for what is no number
+        if not isinstance(law.atoms, Points):
+            within = within + law.atoms.variance()[..., 0, :]
+        return within[..., 0] if law.dimension == 1 else xp.sum(within, axis=-1)
     pivot = law.atoms.mean()[..., 0, :]
     gap = _shift(law, pivot) - centred_mean(law, pivot)[..., None, :]
     within = law.atoms.variance() + gap * gap

@@ -281,7 +281,7 @@ class _Block:
             of_node = [nodes.of[members[0]] for members in groups.members]
             alone = np.flatnonzero(np.bincount(of_node) < 2)
             if alone.size:
-                node = self.paths[nodes.members[alone[0]][0], : len(self.above)]
+                node = self.paths[nodes.members[alone[0]][0], : len(self.above)].tolist()
                 where = f" in the group {self._place(node)}" if len(node) else ""
                 raise InsufficientDataError(
                     f"an unbiased level {name!r} needs at least two of its kind in every "
