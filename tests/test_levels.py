@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kuq
+from kuq import answers
 
 SCORES = {
     "squared": (kuq.SquaredError(), lambda x, y: (x - y) ** 2),
@@ -689,6 +690,67 @@ def test_scattered_groups_are_copied_in_parts_of_the_batch():
     parts = kuq.decompose(kuq.Ensemble(groups), score, max_memory=2**15, **options)
     for name in whole:
         np.testing.assert_allclose(parts[name], whole[name], rtol=1e-12, atol=1e-14)
+
+
+def _runs_of_models(kind, sizes, rng):
+    """A model for each size: normals, heavy tails, draws, or models of two kinds."""
+    batch = 7
+
+    def model(position, size):
+        loc = rng.normal(0, 2, (1, batch)) + rng.normal(size=(size, batch))
+        if kind == "draws":
+            return kuq.Samples(loc[..., None] + rng.normal(size=(size, batch, 6)))
+        if kind == "tails":
+            return kuq.StudentT(rng.uniform(3, 9, (size, batch)), loc, 0.7)
+        if kind == "points":
+            return kuq.Point(loc)
+        if kind == "mixed" and position % 2:
+            return kuq.Samples(loc[..., None] + rng.normal(size=(size, batch, 4)))
+        scale = rng.uniform(0.5, 1.5, loc.shape).astype(np.float32)
+        dtype = np.float32 if kind == "float32" else np.float64
+        return kuq.Normal(loc.astype(dtype), scale.astype(dtype))
+
+    return [model(position, size) for position, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["normals", "float32", "points", "draws", "tails", "mixed"])
+@pytest.mark.parametrize("score", ["variance", "crps", "gaussian"])
+def test_groups_side_by_side_are_what_each_is_by_itself(score, kind, weighted):
+    """The level of runs is the mean over models of what a flat call says of each of them.
+
+    Models of three runs are alike, but for one with other weights; that of two is not.
+    """
+    rng = np.random.default_rng(26)
+    sizes = (3, 3, 2, 3, 3)
+    shares = [[1.0, 2.0, 1.0], [3.0, 6.0, 3.0], [1.0, 1.0], [1.0, 1.0, 4.0], [0.1, 0.2, 0.1]]
+    runs = [
+        kuq.Ensemble(law, weights=share if weighted else None)
+        for law, share in zip(_runs_of_models(kind, sizes, rng), shares, strict=True)
+    ]
+    used = kuq.Gaussian(rng.uniform(0.5, 2.0, 7)) if score == "gaussian" else score
+    u = kuq.decompose(kuq.Ensemble(runs), used, levels=("model", "run"))
+    alone = [kuq.decompose(model, used) for model in runs]
+    rtol = 1e-6 if kind == "float32" else 1e-12
+    for name, part in (("run", "epistemic"), ("noise", "aleatoric")):
+        expected = np.mean([getattr(one, part) for one in alone], axis=0)
+        np.testing.assert_allclose(u[name], expected, rtol=rtol, atol=rtol * 0.1)
+
+
+def test_groups_that_are_alike_are_one_question(monkeypatch):
+    """However many groups there are: the whole, all scenarios, all models."""
+    asked = []
+    ask = answers.over_tiles
+
+    def counted(score, width, stack, *others):
+        asked.append((stack.member_count, stack.batch_count))
+        return ask(score, width, stack, *others)
+
+    monkeypatch.setattr(answers, "over_tiles", counted)
+    values = np.random.default_rng(27).normal(size=(3, 4, 5, 10))
+    ensemble = kuq.Ensemble(kuq.Point(values), member_ndim=3)
+    kuq.decompose(ensemble, "crps", levels=("scenario", "model", "run"))
+    assert sorted(asked) == [(5, 120), (20, 30), (60, 10)]
 
 
 def test_memory_is_bounded_over_the_batch():

@@ -281,6 +281,13 @@ def sum_of_squares(x: Array) -> Array:
     return xp.vecdot(x, x) if isinstance(x, np.ndarray) else xp.sum(x * x, axis=-1)
 
 
+def weighted_sum(weights: Array, x: Array) -> Array:
+    """Σ w x along the first axis, for weights (M,)."""
+    if isinstance(x, np.ndarray):  # without a temporary
+        return np.matmul(weights, x.reshape((x.shape[0], -1))).reshape(x.shape[1:])
+    return namespace(x).sum(weights[(..., *(None,) * (x.ndim - 1))] * x, axis=0)
+
+
 def safe_sqrt(x: Array) -> Array:
     """sqrt for x ≥ 0 whose gradient at zero is zero instead of infinite."""
     xp = namespace(x)

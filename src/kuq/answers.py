@@ -14,12 +14,12 @@ D(P̄, Q̄) themselves (``Question``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kuq._array import Array, adopted, namespace, widen
+from kuq._array import Array, adopted, index_array, namespace, weighted_sum, widen
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -45,7 +45,7 @@ def decompose(
     question = MIXTURE if mixed else PAIRS
 
     def both(parts: Parts, w: Array) -> list[Array]:
-        aleatoric = namespace(w).sum(w * parts.of_laws(), axis=0)
+        aleatoric = weighted_sum(w[:, 0], parts.of_laws())
         return [aleatoric, parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
     def part(term: Term) -> tuple[Array, Array, str]:
@@ -232,10 +232,8 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     at_once = tile_elements(options.max_memory, stack.reference)
     for block in member_pairs(stack, cost, at_once):
         count = len(block.columns)
-        pair = [_side_by_side(law, count) for law in (block.p, block.q)]
-        own = width
-        if width is not None and not isinstance(width, float):
-            own = xp.reshape(xp.broadcast_to(width, (count, n)), (-1,))
+        pair = [_of_pairs(law, count) for law in (block.p, block.q)]
+        own = _repeated(width, count)
 
         def between(p: Law, q: Law, own: Any = own, count: int = count) -> Array:
             stack = Stack.joined([p, q])
@@ -264,12 +262,13 @@ def level_parts(
 ) -> tuple[AnyScore, Array, Array, str]:
     """The score, the noise (batch…), what each part of a design adds (parts, batch…), the method.
 
-    They are sums of dispersions inside of groups, so that no divergence of a pair is needed.
+    They are sums of dispersions inside of groups, so that no divergence of a pair is needed. Groups
+    that are alike are entries of one batch.
     """
     score = resolve_bandwidths(score, [prediction], options)
 
     def noise(parts: Parts, w: Array) -> list[Array]:
-        return [namespace(w).sum(w * parts.of_laws(), axis=0), *spread(parts, w)]
+        return [weighted_sum(w[:, 0], parts.of_laws()), *spread(parts, w)]
 
     def spread(parts: Parts, w: Array) -> list[Array]:
         return [parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
@@ -282,11 +281,14 @@ def level_parts(
         def of_rows(rows: slice) -> tuple[list[Array], str]:
             stack = view.stack.index(rows)
             own = width if width is None or isinstance(width, float) else width[rows]
-            (found, *levels), method = _over_laws(term, view.score, own, stack, options, noise)
-            for members in groups[1:]:
-                some = stack.at(members)
-                levels += _over_laws(term, view.score, own, some, options, spread)[0]
-            return [found, _counted(counts, levels, stack.has_tails)], method
+            (found, whole), method = _over_laws(term, view.score, own, stack, options, noise)
+            order, levels = [0], [whole[None, :]]
+            for places, some in _side_by_side(stack, groups[1:], options):
+                repeated = _repeated(own, len(places))
+                (inside,) = _over_laws(term, view.score, repeated, some, options, spread)[0]
+                levels.append(inside.reshape((len(places), -1)))
+                order += [1 + place for place in places]
+            return [found, _counted(counts, order, levels, stack.has_tails)], method
 
         results = [of_rows(rows) for rows in _rows_of(view.stack, groups, options)]
         found, levels = (
@@ -309,13 +311,37 @@ def _rows_of(stack: Stack, groups: list[np.ndarray], options: Options) -> Iterab
     return pieces(count, each, budget, stack.reference)
 
 
-def _counted(counts: Array, values: list[Array], tails: bool) -> Array:
-    """Sums over groups of counts (parts, groups) and values (n,) of each group.
+def _side_by_side(
+    stack: Stack, groups: list[np.ndarray], options: Options
+) -> Iterator[tuple[list[int], Stack]]:
+    """Positions of groups that are alike, and their members over one batch after the other.
+
+    They are copied, as many at once as memory allows; one alone is as it would be by itself.
+    """
+    budget = tile_elements(options.max_memory, stack.reference)
+    each = stack.batch_count * max(law.count * law.atoms.size for law in stack.groups)
+    for places in stack.alike(groups):
+        cost = len(groups[places[0]]) * each
+        for part in pieces(len(places), cost, budget, stack.reference):
+            yield places[part], stack.side_by_side(np.stack([groups[k] for k in places[part]]))
+
+
+def _repeated(width: Array | float | None, count: int) -> Array | float | None:
+    """A bandwidth over a batch that comes so many times."""
+    if width is None or isinstance(width, float) or count == 1:
+        return width
+    xp = namespace(width)
+    return xp.reshape(xp.broadcast_to(width, (count, *width.shape)), (-1,))
+
+
+def _counted(counts: Array, order: list[int], values: list[Array], tails: bool) -> Array:
+    """Sums over groups of counts (parts, groups) and values (…, n) of groups in some order.
 
     Every part has a share in every member: a moment that does not exist makes all parts infinite.
     """
     xp = namespace(values[0])
-    stacked = xp.stack(values)
+    stacked = xp.concat(values, axis=0)
+    counts = xp.take(counts, index_array(np.asarray(order), counts), axis=1)
     counts = xp.astype(counts, stacked.dtype)
     if not tails:
         return xp.matmul(counts, stacked)
@@ -324,7 +350,7 @@ def _counted(counts: Array, values: list[Array], tails: bool) -> Array:
     return xp.where(xp.any(infinite, axis=0), xp.full_like(found, math.inf), found)
 
 
-def _side_by_side(law: Law, count: int) -> Law:
+def _of_pairs(law: Law, count: int) -> Law:
     """Laws (m, n) of ``count`` pairs as one member over a batch of count·n."""
     xp = namespace(law.atoms.reference)
     n = law.atoms.lead[1]

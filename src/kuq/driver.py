@@ -55,6 +55,8 @@ SMALLEST_FOR_THREADS = 2**21
 _NODES = 1000
 #: Orders above that of the kernel up to which moments of heavy tails converge slowly.
 _NEAR_POLE = 1.0
+#: Numbers of a sum that takes less time than its start.
+_SHORT = 8
 #: Powers of two between which squares are far from the ends of float64.
 _USUAL = 20
 
@@ -212,7 +214,8 @@ def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Stat
         known = heavy_tails.entropy(measure.score, law)
         if _is_near_its_pole(measure, law):
             own, (alone,), factor = to_units(measure, [Stack((law,))])
-            known = heavy_entropy(own, alone.groups[0]) * factor
+            known = heavy_entropy(own, alone.groups[0])
+            known = known if factor is None else known * factor
         h = found.entropies[start : start + law.atoms.lead[0], ...]
         parts.append(h if known is None else known)
     return found._replace(entropies=xp.concat(parts, axis=0))
@@ -387,11 +390,14 @@ def to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stack
     if not isinstance(kernel, Radial):
         return measure, stacks, None
     unit = _unit(stacks)
-    if any_true(unit != 1) is not False:
+    usual = any_true(unit != 1) is False
+    if not usual:
         stacks = [divided(stack, unit) for stack in stacks]
     if kernel.degree is None:
         width = 1.0 if measure.bandwidth is None else measure.bandwidth
         return dataclasses.replace(measure, bandwidth=in_units(width, unit)), stacks, None
+    if usual:
+        return measure, stacks, None
     xp = namespace(unit)
     return measure, stacks, xp.pow(unit, xp.full_like(unit, kernel.degree))
 
@@ -423,8 +429,12 @@ def _are_usual_draws(laws: list[Law]) -> bool:
     for law in laws:
         value = detach(draws_of(law))
         rows = xp.reshape(value, (*value.shape[:2], -1))  # long ones: short sums are slow
+        if rows.shape[2] < _SHORT:
+            square = xp.sum(xp.sum(rows * rows, axis=0), axis=-1)
+        else:
+            square = xp.sum(sum_of_squares(rows), axis=0)
         # A mean square in the middle: no number is far above it, and those far below do not matter.
-        square = xp.sum(sum_of_squares(rows), axis=0) / (rows.shape[0] * rows.shape[2])
+        square = square / (rows.shape[0] * rows.shape[2])
         usual = (square > 4.0**-_USUAL) & (square < 4.0**_USUAL)
         if any_true(~usual) is not False:
             return False

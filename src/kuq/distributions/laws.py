@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,12 @@ import numpy as np
 
 from kuq._array import (
     Array,
+    as_numpy,
     constants,
+    epsilon,
     from_numpy,
     index_array,
+    is_traced,
     namespace,
     safe_ratio,
     safe_sqrt,
@@ -292,11 +295,50 @@ class Stack:
             own = places[(places >= start) & (places < start + group.atoms.lead[0])] - start
             if own.size:
                 groups.append(group.index(_picked(own)))
-        weights = self.weights
-        if weights is not None:
-            weights = _picked(places)(weights)
-            weights = safe_ratio(weights, namespace(weights).sum(weights))
-        return Stack(tuple(groups), weights)
+        return Stack(tuple(groups), self._shares(places))
+
+    def _shares(self, places: np.ndarray) -> Array | None:
+        """The weights of some members, which sum to one."""
+        if self.weights is None:
+            return None
+        weights = _picked(places)(self.weights)
+        return safe_ratio(weights, namespace(weights).sum(weights))
+
+    def alike(self, sets: Sequence[np.ndarray]) -> list[list[int]]:
+        """Which sets of members differ in no more than the numbers of their laws.
+
+        Weights agree if they do but for rounding. Those that cannot be read or for whose derivative
+        one may ask agree with none.
+        """
+        ends = np.cumsum([group.atoms.lead[0] for group in self.groups])
+        weights, known = self.weights, None
+        asked = is_traced(weights) or getattr(weights, "requires_grad", False)
+        if weights is not None and not asked:
+            known = as_numpy(weights, "levels")
+        found: dict[object, list[int]] = {}
+        for position, places in enumerate(sets):
+            key: object = tuple(np.searchsorted(places, ends).tolist())
+            if known is not None:
+                key = key, _without_rounding(known[places], epsilon(weights))
+            elif weights is not None:
+                key = position
+            found.setdefault(key, []).append(position)
+        return list(found.values())
+
+    def side_by_side(self, sets: np.ndarray) -> Stack:
+        """Sets of members (sets, M) over one batch after the other, with the share of the first.
+
+        They have as many members in each group as one another, by increasing positions.
+        """
+        if len(sets) == 1:
+            return self.at(sets[0])
+        groups = []
+        for start, group in self.offsets():
+            inside = (sets >= start) & (sets < start + group.atoms.lead[0])
+            own = np.reshape(sets[inside] - start, (len(sets), -1))
+            if own.size:
+                groups.append(group.index(_beside_each_other(own)))
+        return Stack(tuple(groups), self._shares(sets[0]))
 
     def coordinates(self, part: slice) -> Stack:
         """A part of the coordinates of every member."""
@@ -321,7 +363,9 @@ class Stack:
 
 def is_regular(places: np.ndarray) -> bool:
     """Whether increasing positions are equally spaced: then a part of an array is a view."""
-    return len(places) < 3 or bool(np.all(np.diff(places, 2) == 0))
+    if len(places) < 3 or places[-1] - places[0] == len(places) - 1:
+        return True
+    return bool(np.all(np.diff(places, 2) == 0))
 
 
 def _picked(places: np.ndarray) -> Callable[[Array], Array]:
@@ -331,6 +375,26 @@ def _picked(places: np.ndarray) -> Callable[[Array], Array]:
         part = slice(int(places[0]), int(places[-1]) + 1, step)
         return lambda array: array[part]
     return lambda array: namespace(array).take(array, index_array(places, array), axis=0)
+
+
+def _without_rounding(weights: np.ndarray, eps: float) -> bytes:
+    """The shares of weights to all but their last digits."""
+    mantissa, exponent = np.frexp(weights / max(weights.sum(), np.finfo(float).tiny))
+    known: np.ndarray = np.ldexp(np.round(mantissa / (16 * eps)), exponent)
+    return known.tobytes()
+
+
+def _beside_each_other(places: np.ndarray) -> Callable[[Array], Array]:
+    """Takes positions (sets, m) along the first axis, (m, sets·n, …)."""
+    count, size = places.shape
+    in_order = np.reshape(places.T, (-1,))
+
+    def taken(array: Array) -> Array:
+        xp = namespace(array)
+        some = xp.take(array, index_array(in_order, array), axis=0)
+        return xp.reshape(some, (size, count * array.shape[1], *array.shape[2:]))
+
+    return taken
 
 
 def event_to_atom(x: Array, event_ndim: int, marginal: bool, trailing: int = 0) -> Array:

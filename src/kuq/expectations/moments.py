@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from kuq._array import Array, is_traced, namespace
-from kuq.distributions.atoms import Products, mean_difference
+from kuq._array import Array, is_traced, namespace, weighted_sum
+from kuq.distributions.atoms import Points, Products, mean_difference
 from kuq.distributions.laws import Law, Stack
 from kuq.expectations import heavy_tails
 
@@ -62,6 +62,12 @@ def total_variance(law: Law) -> Array:
 
 def _total_variance(law: Law) -> Array:
     xp = namespace(law.atoms.reference)
+    if law.count == 1:
+        mean = law.atoms.mean()[..., 0, :]
+        within = mean - mean  # zero, but for what is no number
+        if not isinstance(law.atoms, Points):
+            within = within + law.atoms.variance()[..., 0, :]
+        return within[..., 0] if law.dimension == 1 else xp.sum(within, axis=-1)
     pivot = law.atoms.mean()[..., 0, :]
     gap = _shift(law, pivot) - centred_mean(law, pivot)[..., None, :]
     within = law.atoms.variance() + gap * gap
@@ -80,8 +86,9 @@ def dispersion(stack: Stack) -> Array:
     """Σ w_i w_j ‖mean_i − mean_j‖² = 2 Σ w ‖mean − mean̄‖², in two passes."""
     xp = namespace(stack.reference)
     first = stack.groups[0].index(lambda a: a[:1, ...])
-    means = xp.concat([mean_gap(group, first) for group in stack.groups], axis=0)
-    w = stack.member_weights()[:, None, None]
-    gap = means - xp.sum(w * means, axis=0)
-    gap = gap - xp.sum(w * gap, axis=0)  # what the first pass rounded off
-    return 2 * xp.sum(xp.sum(w * gap * gap, axis=0), axis=-1)
+    gaps = [mean_gap(group, first) for group in stack.groups]
+    means = gaps[0] if len(gaps) == 1 else xp.concat(gaps, axis=0)
+    w = stack.member_weights()
+    gap = means - weighted_sum(w, means)
+    left = weighted_sum(w, gap)  # what the first pass rounded off
+    return 2 * xp.sum(weighted_sum(w, gap * gap) - left * left, axis=-1)

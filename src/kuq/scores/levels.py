@@ -15,6 +15,7 @@ groups are all pairs less those inside of a group, so every part is a sum of dis
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -117,6 +118,13 @@ class Design:
         ``paths`` (M, levels) says in which group of every level a member is. A dispersion is that
         of weights which sum to one in its set; sets of one member are left out.
         """
+        if not isinstance(weights, np.ndarray):
+            return self._groups(paths, weights)
+        # Blocks of a batch, and call after call, ask for the same.
+        key = paths.shape, np.ascontiguousarray(paths, np.int64).tobytes(), weights.tobytes()
+        return _remembered(self, *key)
+
+    def _groups(self, paths: np.ndarray, weights: Array) -> tuple[list[np.ndarray], Array]:
         below: _Table = {}
         found: dict[tuple[int, ...], _Table] = {}
         sets: dict[_Kind, _Sets] = {}
@@ -132,6 +140,14 @@ class Design:
                     _add(total, groups.times(pairs[others], sign * groups.node_weight))
                 found[effect] = total
         return _collected([found[effect] for effect in self.effects()], sets, weights)
+
+
+@functools.lru_cache(maxsize=32)
+def _remembered(
+    design: Design, shape: tuple[int, int], paths: bytes, weights: bytes
+) -> tuple[list[np.ndarray], np.ndarray]:
+    places = np.frombuffer(paths, np.int64).reshape(shape)
+    return design._groups(places, np.frombuffer(weights))
 
 
 #: The levels whose groups a set of members shares.
@@ -251,7 +267,7 @@ class _Block:
 
     def _sums(self, levels: tuple[int, ...], values: Array) -> Array:
         """Σ of values (M,) over all that share these levels and those above, for every member."""
-        sets = _Sets((*self.above, *levels), self.paths, self.weights)
+        sets = self.sets[self._kind(levels)]
         return sets.spread(sets.sums(values))
 
     def _check_groups(self) -> None:
@@ -261,14 +277,16 @@ class _Block:
                 continue
             name = self.design.levels[k]
             remedy = f'pass fixed="{name}" or unbiased=False to take them as they are'
-            for node in _in_order(self.paths[:, self.above]):
-                own = np.all(self.paths[:, : len(node)] == node, axis=1)
-                if len(np.unique(self.paths[own, k])) < 2:
-                    where = f" in the group {self._place(node)}" if len(node) else ""
-                    raise InsufficientDataError(
-                        f"an unbiased level {name!r} needs at least two of its kind in every "
-                        f"group, got one{where}; {remedy}"
-                    )
+            nodes, groups = (self.sets[self._kind(some)] for some in ((), (k,)))
+            of_node = [nodes.of[members[0]] for members in groups.members]
+            alone = np.flatnonzero(np.bincount(of_node) < 2)
+            if alone.size:
+                node = self.paths[nodes.members[alone[0]][0], : len(self.above)].tolist()
+                where = f" in the group {self._place(node)}" if len(node) else ""
+                raise InsufficientDataError(
+                    f"an unbiased level {name!r} needs at least two of its kind in every "
+                    f"group, got one{where}; {remedy}"
+                )
             if any_true(self.squares[k] > 1 - 1e-9):
                 raise InsufficientDataError(
                     f"an unbiased level {name!r} needs at least two of its kind with weight in "
@@ -313,7 +331,7 @@ def _collected(
     columns = [[table.get((), xp.zeros_like(weights[:1])) for table in parts]]
     for kind, own in sets.items():
         several = [k for k, members in enumerate(own.members) if len(members) > 1]
-        if not several or kind == ():
+        if not several or kind == () or not any(kind in table for table in parts):
             continue
         groups += [own.members[k] for k in several]
         index = index_array(np.asarray(several), weights)
