@@ -167,10 +167,6 @@ def _decomposed(
     read_as = "propagate" if policy == "omit" and names.sample is None else policy
     names = dataclasses.replace(names, nan_policy=read_as)
     data = in_pieces(grid.path, data, found, names, variables, levels.dims)
-    if (
-        layout.nan_policy is None
-    ):  # inputs may be missing, but every input would be without a member
-        check_whole(data, levels.dims, settings)
     areas = Areas.of(data, layout)
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
     u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)
