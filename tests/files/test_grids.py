@@ -236,3 +236,16 @@ def test_the_example_of_the_help(tmp_path, capsys, monkeypatch):
         "3 members, each with 4 draws; 5 predictions by time, each of 6 lat × 7 lon"
         in capsys.readouterr().out
     )
+
+
+def test_an_outcome_without_a_dimension_is_said_to_judge_all_along_it(tmp_path):
+    rng = np.random.default_rng(40)
+    data = xr.Dataset(
+        {
+            "t": (("number", "time", "lat"), rng.normal(size=(4, 3, 5))),
+            "obs": (("lat",), rng.normal(size=5)),
+        }
+    )
+    data.to_netcdf(tmp_path / "t.nc")
+    result = decompose_file(tmp_path / "t.nc", kuq.CRPS(), layout=Layout(target="obs"))
+    assert "'obs' has no 'time': each value judges all of them" in result.only.notes

@@ -148,6 +148,10 @@ def _decomposed(
     used = (*found.names.values(), *([layout.target] if layout.target else []))
     hint = unused_levels(data, names, command=True)
     notes = (*found.notes, *areas.notes, *call.told.values(), *([hint] if hint else []))
+    if found.outcome is not None:
+        lacking = [dim for dim in call.operands[0].inputs if dim not in found.outcome.dims]
+        if lacking:
+            notes += (f"{layout.target!r} has no {listed(lacking)}: each value judges all of them",)
     return Made(u, call, about, notes, used, areas)
 
 
