@@ -1,5 +1,7 @@
 """Input at the edge of what has a meaning: a factor without columns, no inputs, rounded weights."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,12 @@ def test_results_of_other_libraries_and_dtypes():
     assert tensors != result()
     with pytest.raises(TypeError, match="unhashable"):
         hash(tensors)
+
+
+@pytest.mark.parametrize("law", [kuq.Point, lambda loc: kuq.Normal(loc, 1.0)])
+def test_the_variance_of_what_is_no_number_is_none(law):
+    loc = np.array([[0.0, 1.0], [2.0, math.nan]])
+    with kuq.checks(False):
+        u = kuq.decompose(kuq.Ensemble(law(loc)), "variance")
+    for part in (u.total, u.aleatoric, u.epistemic):
+        assert np.isnan(part).tolist() == [False, True]
