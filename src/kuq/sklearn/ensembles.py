@@ -38,7 +38,8 @@ def forest_ensemble(
     those of one row none, of which ``noise="auto"`` warns: then nothing can be split. Grow trees
     with ``min_samples_leaf`` of 10 or more, or take the same noise for every tree from residuals of
     rows outside its bag, as ``noise="normal"`` or as draws, ``"residuals"``; ``"leaves"`` takes
-    leaves without a warning. For many rows ``UncertaintyRegressor.from_fitted(...).predict_uncertainty`` is faster.
+    leaves without a warning. For many rows
+    ``UncertaintyRegressor.from_fitted(...).predict_uncertainty`` is faster.
 
     >>> import kuq, numpy as np
     >>> from sklearn.ensemble import RandomForestRegressor
