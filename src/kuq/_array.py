@@ -570,3 +570,11 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 def validating() -> bool:
     return bool(checks.state())
+
+
+def axis_of_one(got: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """The remedy, for a message, where outcomes have or lack a last axis of length one."""
+    lead = ":" if min(len(got), len(expected)) == 1 else "..."
+    if got == (*expected, 1):
+        return f"; pass y[{lead}, 0]"
+    return f"; pass y[{lead}, None]" if (*got, 1) == expected else ""

@@ -16,6 +16,7 @@ from kuq._array import (
     Array,
     adopted,
     any_true,
+    axis_of_one,
     between_graphs,
     detach,
     from_numpy,
@@ -797,8 +798,8 @@ def _fit_outcome(y: Array, p: Prediction) -> Array:
         fits = same and ones and lead <= len(p.batch_shape)
     if not fits:
         raise ShapeError(
-            f"y must have the shape batch + event = {full} of the prediction, without leading "
-            f"axes at most; got {shape}"
+            f"y must have the shape batch + event = {full} of the prediction, of which leading "
+            f"axes may be missing, got {shape}{axis_of_one(shape, full)}"
         )
     return namespace(y).broadcast_to(y, full)
 

@@ -106,7 +106,7 @@ def test_a_first_line_that_tells_the_separator(mark, tmp_path):
 def test_the_index_of_pandas_has_no_name(tmp_path):
     table(2).to_csv(tmp_path / "p.csv")
     result = decompose_file(tmp_path / "p.csv", kuq.CRPS())
-    assert result.only.notes == ("no part of the predictions, but kept in the output: 'Straße'",)
+    assert result.only.notes == ("inputs are named by 'Straße'",)
     table(2).drop(columns="Straße").to_csv(tmp_path / "q.csv")
     result = decompose_file(tmp_path / "q.csv", kuq.CRPS())
     assert result.dims == ("row",)

@@ -45,7 +45,7 @@ def test_means_and_deviations_by_patterns(folder, capsys):
     page = (folder / "p.html").read_text(encoding="utf-8")
     for name in ("A", "B", "long name"):
         assert f">{name}<" in page
-    assert "no part of the predictions, but kept in the output: 'id'" in capsys.readouterr().out
+    assert "inputs are named by 'id'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("pattern", ["RF*", "RF one,RF two,RF 3", "{}"])
@@ -110,7 +110,7 @@ def test_a_column_like_a_standard_deviation_is_no_label(folder, capsys):
     assert "--std" in said
     assert main(["decompose", "p.csv", "--points", "member_{}"]) == 0
     assert (
-        "no part of the predictions, but kept in the output: 'pred std'" in capsys.readouterr().out
+        "inputs are named by 'pred std'" in capsys.readouterr().out
     )
 
 
@@ -118,7 +118,7 @@ def test_unused_columns_are_said_and_outcomes_offered(folder, capsys):
     (folder / "p.csv").write_text("id,x,observed,mean_0,std_0,mean_1,std_1\n7,1,2,0,1,2,1\n")
     assert main(["decompose", "p.csv"]) == 0
     said = capsys.readouterr().out
-    assert "no part of the predictions, but kept in the output: 'id', 'x', 'observed'" in said
+    assert "inputs are named by 'id', 'x', 'observed'" in said
     assert "--target observed" in said
     (folder / "q.csv").write_text("station,hour,member,mean,std\na,1,0,0,1\na,1,1,2,1\n")
     assert main(["decompose", "q.csv"]) == 0

@@ -149,3 +149,31 @@ def test_active_learning_refuses_two_rules_and_foreign_scores():
     for score in (None, lambda learner, x: x[:, 0]):
         with pytest.raises(kuq.ParameterError, match="needs a score of kuq"):
             active_learning(Lines, *data(), score=score, batch_method="diverse", **options)
+
+
+def test_uncertainties_are_enough_where_members_are_not_asked():
+    """Numbers were sent from "diverse" to "sampled", and from there to Ensemble."""
+    numbers = np.array([0.1, 3.0, 0.2, 2.0, 0.3])
+    assert select_batch(numbers, 2, method="top").tolist() == [1, 3]
+    assert select_batch(numbers.tolist(), 5, method="sampled").size == 5
+    pool = kuq.Ensemble(kuq.Normal([[0.0, 0.0], [1.0, 3.0]], [[1.0, 0.1], [1.0, 0.1]]))
+    u = kuq.decompose(pool, "crps")
+    assert select_batch(u, 1, method="top").tolist() == [1]
+    assert select_batch(u, 1, method="top", component="aleatoric").tolist() == [0]
+    for given in (numbers, u):
+        with pytest.raises(kuq.ParameterError, match=r"model\.predict_distribution\(X\)"):
+            select_batch(given, 2)
+
+
+def test_a_model_is_no_pool():
+    class Model:
+        def predict_distribution(self, X):
+            return X
+
+    for call in (kuq.as_distribution, kuq.report, lambda m: select_batch(m, 2, method="top")):
+        with pytest.raises(kuq.ParameterError, match=r"pass model\.predict_distribution\(X\)"):
+            call(Model())
+    u = kuq.decompose(kuq.Ensemble(kuq.Normal([[0.0], [1.0]], 1.0)), "crps")
+    for call in (kuq.as_distribution, kuq.report, lambda one: kuq.decompose(one, "crps")):
+        with pytest.raises(kuq.ParameterError, match=r"result \(Uncertainty\).* pass the predict"):
+            call(u)

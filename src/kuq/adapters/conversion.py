@@ -9,6 +9,8 @@ from kuq.adapters.sample_arrays import from_forecast
 from kuq.distributions.base import Prediction
 from kuq.distributions.plain_numbers import are_numbers, what_they_may_mean
 from kuq.errors import ParameterError
+from kuq.partition import Partition
+from kuq.result import Uncertainty
 
 #: The module with ``convert(obj, event_ndim)`` for objects of a library; imported for those only.
 ADAPTERS = {
@@ -55,6 +57,8 @@ def as_distribution(obj: Any, *, event_ndim: int | None = None) -> Prediction:
             raise ParameterError(f"{obj!r} has its event already; leave event_ndim out")
         return obj
     library = _library(obj)
+    if known := no_prediction(obj):
+        raise ParameterError(known)
     if library in ADAPTERS:
         found = import_module(ADAPTERS[library]).convert(obj, event_ndim)
     else:
@@ -69,6 +73,16 @@ def _library(obj: object) -> str:
     """The library that an object comes from: a class derived from one of torch's is torch's."""
     roots = [kind.__module__.partition(".")[0] for kind in type(obj).__mro__]
     return next((root for root in roots if root in ADAPTERS), roots[0])
+
+
+def no_prediction(obj: object) -> str:
+    """What to pass in place of a model of kuq or of a result; empty for anything else."""
+    name = type(obj).__name__
+    if isinstance(obj, (Uncertainty, Partition)):
+        return f"a result ({name}) is no prediction; pass the prediction that it was computed from"
+    if hasattr(obj, "predict_distribution") and not isinstance(obj, type):
+        return f"a model ({name}) is no prediction; pass model.predict_distribution(X)"
+    return ""
 
 
 def _unknown(obj: object, library: str) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from kuq._array import axis_of_one
+from kuq.adapters.conversion import no_prediction
 from kuq.distributions.base import Prediction
 from kuq.distributions.marginals import chance
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
@@ -15,15 +17,14 @@ from kuq.protocols.vectors import Vector, as_numpy
 
 def observed(prediction: Prediction, y: Any) -> Vector:
     """Outcomes of the shape of the prediction as NumPy numbers; every one is needed."""
-    if not isinstance(prediction, Prediction):
-        raise ParameterError(
-            f"a prediction is expected, such as kuq.Normal or kuq.Ensemble, got "
-            f"{type(prediction).__name__}; kuq.as_distribution takes those of other libraries"
-        )
+    check_prediction(prediction)
     values = as_numpy(y, "y")
     shape = (*prediction.batch_shape, *prediction.event_shape)
     if values.shape != shape:
-        raise ShapeError(f"y must have the shape {shape} of the prediction, got {values.shape}")
+        raise ShapeError(
+            f"y must have the shape {shape} of the prediction, got {values.shape}"
+            f"{axis_of_one(values.shape, shape)}"
+        )
     if values.size == 0:
         raise InsufficientDataError("there are no outcomes; at least one is needed")
     missing = int(np.sum(~np.isfinite(values)))
@@ -32,6 +33,15 @@ def observed(prediction: Prediction, y: Any) -> Vector:
             f"y has NaN or infinite values in {missing} of {values.size} places; drop these"
         )
     return values
+
+
+def check_prediction(prediction: Any) -> None:
+    if not isinstance(prediction, Prediction):
+        raise ParameterError(
+            no_prediction(prediction)
+            or f"a prediction is expected, such as kuq.Normal or kuq.Ensemble, got "
+            f"{type(prediction).__name__}; kuq.as_distribution takes those of other libraries"
+        )
 
 
 def chances(prediction: Prediction, y: Vector) -> tuple[Vector, Vector]:

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from kuq.calibration.outcomes import observed
+from kuq.calibration.outcomes import check_prediction, observed
 from kuq.distributions.base import Distribution, Prediction
 from kuq.errors import InsufficientDataError, ParameterError
 from kuq.protocols.vectors import Vector, as_numpy, fraction
@@ -42,6 +42,7 @@ class Recalibration:
         Intervals of the fitted coverage then hold that share of new outcomes. Under squared error
         aleatoric and epistemic uncertainty are multiplied by the squares of the factors.
         """
+        check_prediction(prediction)
         return prediction.rescaled(self.aleatoric, self.epistemic)
 
 

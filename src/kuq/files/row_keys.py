@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,12 +91,20 @@ def entry(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def unused(keys: pd.DataFrame, target: str | None) -> tuple[str, ...]:
-    """Columns that are no part of the prediction, said so that none is missed by mistake."""
-    names = [str(name) for name in keys.columns if name != ""]
+def unused(others: pd.DataFrame, naming: Sequence[Any], target: str | None) -> tuple[str, ...]:
+    """Columns that are no part of the prediction, said so that none is missed by mistake.
+
+    ``naming`` are those among them by which inputs are called.
+    """
+    names = [str(name) for name in others.columns if name != ""]
     if not names:
         return ()
-    text = f"no part of the predictions, but kept in the output: {listed(names)}"
+    named = [name for name in names if name in naming]
+    rest = [name for name in names if name not in naming]
+    text = f"inputs are named by {listed(named)}" if named else ""
+    if rest:
+        text += f"{'; ' if named else ''}no part of the predictions, but kept in the output: "
+        text += listed(rest)
     outcomes = [name for name in names if name.lower() in _TARGETS]
     if target is None and outcomes:
         text += f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"

@@ -254,7 +254,8 @@ def _keys_of_rows(
     others = table[[name for name in table.columns if name not in used and name != target]]
     keys = others if by is None else others[list(by)]
     rest = others[[name for name in others.columns if name not in (by or ())]]
-    return keys, (*twice(table, keys, by is not None), *unused(rest, target))
+    naming = telling(keys).columns.tolist() if by is None else ()
+    return keys, (*twice(table, keys, by is not None), *unused(rest, naming, target))
 
 
 def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:

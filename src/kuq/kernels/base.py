@@ -198,6 +198,7 @@ class Radial(Kernel):
 
     @final
     def __call__(self, x: Array, y: Array) -> Array:
+        require_outcomes(x, y)
         return self.diagonal + self.excess(squared_distance(x, y, self.weights), self.bandwidth)
 
     @final
@@ -420,3 +421,13 @@ def squared_distance(x: Array, y: Array, weights: Array | None = None) -> Array:
     if weights is not None:
         square = square * xp.reshape(adopted(weights, square), (-1,))
     return xp.sum(square, axis=-1)
+
+
+def require_outcomes(*outcomes: Array) -> None:
+    """A kernel compares outcomes; who calls it with a law wants its score."""
+    for one in outcomes:
+        if hasattr(one, "batch_shape"):
+            raise ParameterError(
+                f"a kernel compares two outcomes, got a {type(one).__name__}; the score of a "
+                "prediction is kuq.score(prediction, y, kernel)"
+            )

@@ -10,7 +10,7 @@ from typing import final
 
 from kuq._array import Array, adopted, namespace
 from kuq.errors import ParameterError
-from kuq.kernels.base import Kernel, MarginalStage, Stage, Term, show
+from kuq.kernels.base import Kernel, MarginalStage, Stage, Term, require_outcomes, show
 from kuq.kernels.card import KernelCard
 from kuq.kernels.energy import Energy
 from kuq.kernels.parameters import check_weights
@@ -68,6 +68,7 @@ class Marginal(Kernel):
         object.__setattr__(self, "kernel", bare)
 
     def __call__(self, x: Array, y: Array) -> Array:
+        require_outcomes(x, y)
         values = self.kernel(x[..., None], y[..., None])
         return reduce_event(values, self.reduce, self.weights, 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import final
@@ -39,7 +39,12 @@ class MLP(Backbone):
 
     def __post_init__(self) -> None:
         check_activation(self.activation)
-        sizes = tuple(as_whole_number(size) for size in self.hidden_sizes)
+        given = self.hidden_sizes
+        if not isinstance(given, Iterable):
+            raise ParameterError(
+                f"hidden_sizes has a number for each layer: ({given},), got {given}"
+            )
+        sizes = tuple(as_whole_number(size) for size in given)
         if not sizes or not all(size is not None and size > 0 for size in sizes):
             raise ParameterError(
                 f"hidden_sizes must be positive integers such as (50, 50), got {self.hidden_sizes}"

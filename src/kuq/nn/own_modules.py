@@ -21,6 +21,7 @@ from kuq.distributions.samples import Samples
 from kuq.errors import ParameterError, ShapeError
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.one_by_one import seeded
+from kuq.nn.streams import refuse_batches
 
 #: What makes a law of the output of a module: a function, or what the numbers are.
 ModuleHead = Callable[[Any], Any] | str
@@ -151,7 +152,13 @@ def _law(model: nn.Module, X: Any, head: ModuleHead | None, batch_size: int) -> 
     parts = []
     for start in range(0, len(x), batch_size):
         rows = x[start : start + batch_size]
-        law = _as_law(model(rows), head)
+        try:
+            output = model(rows)
+        except RuntimeError as error:
+            raise ParameterError(
+                f"{type(model).__name__} fails on rows of shape {tuple(rows.shape[1:])}: {error}"
+            ) from error
+        law = _as_law(output, head)
         if not law.batch_shape or law.batch_shape[0] != len(rows):
             raise ShapeError(
                 f"{len(rows)} rows gave {law!r}; the first axis of a prediction must be the rows"
@@ -161,6 +168,7 @@ def _law(model: nn.Module, X: Any, head: ModuleHead | None, batch_size: int) -> 
 
 
 def _inputs(model: nn.Module, X: Any) -> Tensor:
+    refuse_batches(X)
     x = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X, np.float64))
     if x.ndim == 0 or len(x) == 0:
         raise ShapeError(f"X needs rows along its first axis, got shape {tuple(x.shape)}")

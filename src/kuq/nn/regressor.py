@@ -30,7 +30,13 @@ from kuq.nn.representations import backbone_of, check_representation, head_of
 from kuq.nn.row_weights import checked_weights, require_some
 from kuq.nn.scaling import Scaling
 from kuq.nn.settings import Training
-from kuq.nn.streams import Stream, are_batches, as_triple, require_nothing_beside_batches
+from kuq.nn.streams import (
+    Stream,
+    are_batches,
+    as_triple,
+    refuse_batches,
+    require_nothing_beside_batches,
+)
 from kuq.nn.tables import (
     batch_inputs,
     check_learnable,
@@ -397,6 +403,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _parameters(self, X: Any) -> tuple[np.ndarray, ...]:
         """The parameters of all laws in the target's units, (M, n, …) in float64."""
         check_is_fitted(self)
+        refuse_batches(X)
         X = checked_inputs(self, X, reset=False)
         check_row_shape(X, self.network_.x_shape)
         device = next(self.network_.parameters()).device

@@ -32,6 +32,15 @@ def are_batches(data: Any) -> bool:
     return hasattr(data, "__iter__") and not (is_array or isinstance(data, (str, bytes, dict)))
 
 
+def refuse_batches(X: Any) -> None:
+    """Say how to predict what comes in batches."""
+    if not isinstance(X, (tuple, list)) and are_batches(X):
+        raise ParameterError(
+            f"inputs to predict are an array, got {type(X).__name__}; predict batch by batch: "
+            "[model.predict_distribution(x) for x, y in loader], or join the inputs of all batches"
+        )
+
+
 def _is_batch(item: Any) -> bool:
     if isinstance(item, list):  # as DataLoader makes them; nested lists of numbers are rows
         return len(item) > 0 and hasattr(item[0], "shape")

@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kuq._numbers import whole_number
+from kuq.adapters.conversion import no_prediction
 from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.plain_numbers import are_numbers
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score
 from kuq.protocols.acquisition import Indices, PowerSampling, Selection, largest
 from kuq.protocols.vectors import Vector, as_numpy, one_per_case
+from kuq.result import Uncertainty
 from kuq.uncertainty import decompose, member_divergences
 
 #: How a batch is made of the uncertainties of its cases alone.
@@ -32,7 +35,8 @@ def select_batch(
 ) -> Indices:
     """The places of ``size`` cases of a pool that are to be labelled at once.
 
-    ``prediction`` is what a model predicts for the pool, with one batch axis. ``method``:
+    ``prediction`` is what a model predicts for the pool, with one batch axis; "top" and "sampled"
+    also take an ``Uncertainty``, or the uncertainties themselves, one for each case. ``method``:
 
     - "top": the most uncertain cases, equal ones in random order.
     - "sampled": drawn without replacement, with chances proportional to the uncertainty.
@@ -53,9 +57,15 @@ def select_batch(
     whole_number(size, "size", 1)
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
     check_method(method, component)
+    if known := "" if isinstance(prediction, Uncertainty) else no_prediction(prediction):
+        raise ParameterError(known)
     if method == "diverse":
         return diverse(prediction, size, score, rng)
-    values = decompose(prediction, score)[component]
+    if isinstance(prediction, Uncertainty):
+        values = prediction[component]
+    else:
+        given = are_numbers(prediction)
+        values = prediction if given else decompose(prediction, score)[component]
     uncertainty = one_per_case(values, "the uncertainty of the pool", infinite=True)
     _check_size(size, uncertainty.size)
     return SELECTIONS[method](uncertainty, size, rng)
@@ -82,7 +92,8 @@ def diverse(prediction: Any, size: int, score: Any, rng: np.random.Generator) ->
     if not isinstance(prediction, Ensemble) or not isinstance(kernel, Kernel):
         raise ParameterError(
             'method="diverse" needs an Ensemble and a kernel score such as CRPS or Energy, got '
-            f"{type(prediction).__name__} and {score!r}; use method='sampled'"
+            f"{type(prediction).__name__} and {score!r}; pass model.predict_distribution(X), or "
+            'use method="sampled"'
         )
     if len(prediction.batch_shape) != 1:
         raise ShapeError(

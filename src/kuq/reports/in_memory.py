@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kuq._array import axis_of_one
 from kuq._replacing import check_target, write_text
-from kuq.adapters.conversion import as_distribution
+from kuq.adapters.conversion import as_distribution, no_prediction
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError, ShapeError
@@ -28,6 +30,8 @@ from kuq.uncertainty import decompose
 
 #: Inputs whose cells are looked at for maps.
 _INPUTS_OF_MAPS = 200
+#: What ``decompose`` can be told.
+_OPTIONS = frozenset(inspect.signature(decompose).parameters)
 
 
 def report(
@@ -45,7 +49,11 @@ def report(
     target = Path(path)
     if target.suffix.lower() != ".html":
         raise ParameterError(f"the path of a report must end in .html, got {str(target)!r}")
+    if not target.parent.is_dir():
+        raise ParameterError(f"the folder {str(target.parent)!r} of the report does not exist")
     check_target(target, PAGE, [])
+    if known := no_prediction(prediction):
+        raise ParameterError(known)
     named = as_named(prediction)
     if named is not None:
         if names is not None or labels is not None:
@@ -56,6 +64,12 @@ def report(
         page = named_page(named, score, y=y, title=title, **options)
         write_text(target, page, PAGE, [])
         return target
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise ParameterError(
+            f"kuq.report has no option {unknown[0]!r}; labels= names the inputs, names= the "
+            "members, and others are those of kuq.decompose"
+        )
     if isinstance(prediction, Mapping) and not prediction:
         raise ParameterError("a report needs at least one prediction, got an empty mapping")
     if options.get("levels") is not None:
@@ -95,10 +109,10 @@ def _decomposed(
     if names is not None and len(names) != count:
         raise ShapeError(f"{count} members need {count} names, got {len(names)}")
     batch = known.batch_shape
+    outcome = None if y is None else _outcome(y, known)
     labels = _names_of_rows(y) if labels is None else labels
     _check_labels(labels, batch)
     u = decompose(known, CRPS() if score is None else score, **options)
-    outcome = None if y is None else _outcome(y, known)
     dims = _dims(batch)
     kept = {key: value for key, value in options.items() if key != "estimator"}
     return Decomposed(
@@ -171,7 +185,10 @@ def _outcome(y: Any, prediction: Prediction) -> np.ndarray:
     shape = (*prediction.batch_shape, *prediction.event_shape)
     values = as_numpy(getattr(y, "values", y) if hasattr(y, "dims") else y, "y")
     if values.shape != shape:
-        raise ShapeError(f"y needs the shape {shape} of what is predicted, got {values.shape}")
+        raise ShapeError(
+            f"y needs the shape {shape} of what is predicted, got {values.shape}"
+            f"{axis_of_one(values.shape, shape)}"
+        )
     if np.isinf(values).any():
         raise ParameterError("y must be finite, or NaN where it is not known")
     return values

@@ -269,6 +269,12 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         return isinstance(self.estimator, Pipeline) and not self._bags()
 
     def _checked(self, X: Any) -> Any:
+        checked = self._as_in_training(X)
+        if checked.shape[0] == 0:
+            raise kuq.InsufficientDataError("there are no rows to predict: X is empty")
+        return checked
+
+    def _as_in_training(self, X: Any) -> Any:
         check_is_fitted(self)
         if self._prepares() or isinstance(
             getattr(self.estimator_, "estimator", None), TableRegressor

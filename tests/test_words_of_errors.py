@@ -1,0 +1,72 @@
+"""Calls of new users that ended with a bare exception, or with words that did not help."""
+
+import numpy as np
+import pytest
+
+import kuq
+
+LAW = kuq.Ensemble(kuq.Normal(np.zeros((2, 4)), 1.0))
+VECTORS = kuq.Ensemble(kuq.Normal(np.zeros((2, 4, 1)), 1.0, event_ndim=1))
+
+
+class Model:
+    def predict_distribution(self, X):
+        return LAW
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: kuq.CRPS()(LAW, np.zeros(4)), r"kuq\.score\(prediction, y, kernel\)"),
+        (lambda: kuq.Gaussian(1.0)(LAW, np.zeros(4)), r"kuq\.score\(prediction, y, kernel\)"),
+        (lambda: kuq.report(LAW, index=list("abcd")), "no option 'index'; labels= names"),
+        (lambda: kuq.report(LAW, path="no/such/r.html"), "folder .* does not exist"),
+        (
+            lambda: kuq.calibration.Recalibration(1.0, 1.0, 0.9, 10).apply(Model()),
+            r"pass model\.predict_distribution\(X\)",
+        ),
+        (lambda: kuq.score(LAW, np.zeros((4, 1)), "crps"), r"got \(4, 1\); pass y\[:, 0\]"),
+        (lambda: kuq.score(VECTORS, np.zeros(4), "crps"), r"got \(4,\); pass y\[:, None\]"),
+        (lambda: kuq.report(LAW, y=np.zeros((4, 1))), r"pass y\[:, 0\]"),
+        (lambda: kuq.calibration.pit(VECTORS, np.zeros(4)), r"pass y\[:, None\]"),
+    ],
+)
+def test_what_to_do_is_said(call, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kuq.KuqError, match=said):
+        call()
+
+
+def test_a_short_series_is_told_by_its_length(tmp_path):
+    """It was said that there were too few labels."""
+    pandas = pytest.importorskip("pandas")
+    y = pandas.Series(np.zeros(3), index=list("abc"))
+    with pytest.raises(kuq.ShapeError, match=r"y needs the shape \(4,\).* got \(3,\)"):
+        kuq.report(LAW, y=y, path=tmp_path / "page.html")
+
+
+def test_no_rows(tmp_path):
+    sklearn = pytest.importorskip("kuq.sklearn")
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = sklearn.UncertaintyRegressor(n_members=3, random_state=0).fit(X, X[:, 0])
+    fitted = sklearn.UncertaintyRegressor.from_fitted(model.estimator_, X, X[:, 0])
+    for ask in (fitted.predict_uncertainty, fitted.predict_distribution, fitted.predict):
+        with pytest.raises(ValueError, match=r"no rows to predict|0 sample\(s\)"):
+            ask(X[:0])
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    x = np.linspace(-1, 1, 20)[:, None].astype(np.float32)
+    model = kuq.nn.Regressor(n_members=2, max_epochs=1).fit(x, x[:, 0])
+    modules = [torch.nn.Linear(1, 1), torch.nn.Linear(3, 1)]
+    loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(x)), batch_size=5)
+    for ask in (model.predict, model.predict_distribution, lambda X: kuq.nn.members(modules, X)):
+        with pytest.raises(kuq.ParameterError, match="got DataLoader; predict batch by batch"):
+            ask(loader)
+    with pytest.raises(kuq.ParameterError, match=r"module 1: Linear fails on rows of shape \(1,\)"):
+        kuq.nn.members(modules, x)
+    with pytest.raises(kuq.ParameterError, match=r"each layer: \(32,\), got 32"):
+        kuq.nn.Regressor(hidden_sizes=32).fit(x, x[:, 0])
