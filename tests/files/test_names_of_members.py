@@ -109,9 +109,7 @@ def test_a_column_like_a_standard_deviation_is_no_label(folder, capsys):
     assert "'pred std'" in said
     assert "--std" in said
     assert main(["decompose", "p.csv", "--points", "member_{}"]) == 0
-    assert (
-        "inputs are named by 'pred std'" in capsys.readouterr().out
-    )
+    assert "inputs are named by 'pred std'" in capsys.readouterr().out
 
 
 def test_unused_columns_are_said_and_outcomes_offered(folder, capsys):
@@ -173,3 +171,17 @@ def test_errors_name_the_row_of_parquet_and_the_entry_of_arrays(folder, capsys):
     assert "'mean'" in said
     assert "[1, 2]" in said
     assert "--nan propagate" in said
+
+
+def test_a_column_that_one_member_lacks_is_named(folder, capsys):
+    (folder / "p.csv").write_text("id,mean_0,std_0,mean_1\n7,0,1,2\n")
+    assert main(["decompose", "p.csv"]) == 2
+    said = capsys.readouterr().err
+    assert "there is 'mean_1', and none like 'std_0' for the same member" in said
+
+
+def test_an_outcome_among_the_keys_of_a_long_table_is_pointed_out(folder, capsys):
+    rows = "".join(f"{k},{k}.5,{m},0,1\n" for k in range(3) for m in range(2))
+    (folder / "p.csv").write_text(f"id,outcome,member,mean,std\n{rows}")
+    assert main(["decompose", "p.csv"]) == 0
+    assert "if 'outcome' is what happened, --target outcome" in capsys.readouterr().out

@@ -105,10 +105,16 @@ def unused(others: pd.DataFrame, naming: Sequence[Any], target: str | None) -> t
     if rest:
         text += f"{'; ' if named else ''}no part of the predictions, but kept in the output: "
         text += listed(rest)
-    outcomes = [name for name in names if name.lower() in _TARGETS]
-    if target is None and outcomes:
-        text += f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"
+    text += what_happened(names, target)
     return (text,)
+
+
+def what_happened(names: Sequence[str], target: str | None) -> str:
+    """A hint at a column that is called as outcomes are, where none was named."""
+    outcomes = [name for name in names if name.lower() in _TARGETS]
+    if target is not None or not outcomes:
+        return ""
+    return f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"
 
 
 def place_of(table: pd.DataFrame, row: int) -> str:

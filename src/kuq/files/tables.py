@@ -51,6 +51,7 @@ from kuq.files.row_keys import (
     telling,
     twice,
     unused,
+    what_happened,
 )
 from kuq.files.stored import StoredPrediction
 
@@ -459,8 +460,14 @@ def _check_places(law: str, columns: _Wide) -> None:
         )
     members = {role: {member for member, _ in places} for role, places in columns.items()}
     if len(set(map(frozenset, members.values()))) > 1:
-        counts = ", ".join(f"{len(found)} of {role}" for role, found in members.items())
-        raise ShapeError(f"every member needs all of its columns, got {counts}")
+        every = sorted(set().union(*members.values()), key=str)
+        role, gone = next((r, m) for m in every for r in members if m not in members[r])
+        own = next(c for r in columns.values() for (m, _), c in r.items() if m == gone)
+        like = next(iter(columns[role].values()))
+        raise ShapeError(
+            f"every member needs all of its columns: there is {own!r}, and none like {like!r} for "
+            "the same member"
+        )
     counted = Counter(member for member, _ in drawn)
     if len(set(counted.values())) > 1:
         raise ShapeError(f"every member needs the same number of draws, got {dict(counted)}")
@@ -588,7 +595,10 @@ class _LongTable(_TableLayout):
         if outcome is not None:
             outcome = self._one_per_input(str(target), outcome, axes[1], len(rows), table)
             rows = rows.assign(**{str(target): outcome})
-        notes = [f"inputs are told apart by {listed(self.keys)}"] if self.keys else []
+        notes = []
+        if self.keys:
+            hint = what_happened(self.keys, target)
+            notes.append(f"inputs are told apart by {listed(self.keys)}{hint}")
         keys = rows[[name for name in rows.columns if name != target]]
         rows, dropped = self._with_labels(table, rows, axes[1])
         if dropped := [name for name in dropped if name]:

@@ -27,8 +27,8 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
     """Score, coverage, and which uncertainty ranks the errors best."""
     if judged is None:
         yield paragraph(
-            f"Fewer than two predictions have an outcome in {one.target!r}, so that nothing can be "
-            "said about how good they are."
+            f"Fewer than two predictions have an outcome without gaps in {one.target!r}, so that "
+            "nothing can be said about how good they are."
         )
         return
     u = one.uncertainty
@@ -36,7 +36,7 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
     some = ", evenly spread" if judged.thinned else ""
     yield paragraph(f"Judged by {judged.target!r}: {grouped(judged.count)} outcomes{some}.")
     yield "<div class='cards'>"
-    spread = f"± {half:.2g}, " if np.isfinite(half) else ""
+    spread = f"± {half:.2g} (95 %), " if np.isfinite(half) else ""
     yield card(plain(mean), f"{spread}mean {score_in_words(u)} ({u.units}); lower is better")
     yield card(plain(judged.rmse), "root mean squared error of the mean")
     yield card(f"{100 * judged.coverage(0.9):.0f} %", "of outcomes lie in their 90 % intervals")

@@ -310,13 +310,13 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     if one.target is None:
         return
     if judged is None:
-        yield f"judged by {one.target!r}: fewer than two predictions have an outcome"
+        yield f"judged by {one.target!r}: fewer than two predictions have an outcome without gaps"
         yield ""
         return
     mean, half = judged.score
     some = ", evenly spread" if judged.thinned else ""
     yield f"judged by {one.target!r}, {grouped(judged.count)} outcomes{some}:"
-    yield f"  mean score {mean:.4g} ± {half:.2g}, root mean squared error {judged.rmse:.4g}"
+    yield f"  mean score {mean:.4g} ± {half:.2g} (95 %), root mean squared error {judged.rmse:.4g}"
     yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
         f"{100 * judged.coverage(0.9):.0f} % of the outcomes"
     )
