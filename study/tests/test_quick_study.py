@@ -198,15 +198,26 @@ def span(values, digits):
 
 @pytest.mark.parametrize(
     ("dataset", "name", "least"),
-    [("burgers", "Burgers'", 0.8), ("kuramoto-sivashinsky", "Kuramoto-Sivashinsky", 0.995)],
+    [("burgers", "Burgers'", 0.93), ("kuramoto-sivashinsky", "Kuramoto-Sivashinsky", 0.995)],
 )
 def test_shifted_equations_are_detected_by_trajectory(evidence, page, dataset, name, least):
     grouped = scores_of(evidence, dataset, "auroc_grouped")
     assert set(grouped) == {"squared", "crps", "energy", "gaussian"}
-    assert min(grouped.values()) >= least
+    # The mean over a trajectory of squared disagreement is that of its few steepest steps.
+    assert min(value for score, value in grouped.items() if score != "squared") >= least
+    assert grouped["squared"] >= min(least, 0.9)
     by_step = scores_of(evidence, dataset, "auroc").values()
     said = f"{name} {span(grouped.values(), 3)} by trajectory and {span(by_step, 3)} by step"
     assert said in page
+
+
+def test_what_is_said_of_burgers_equation(evidence, page):
+    grouped = scores_of(evidence, "burgers", "auroc_grouped")
+    assert min(grouped, key=grouped.get) == "squared"
+    others = [value for score, value in grouped.items() if score != "squared"]
+    assert f"under the others it is {span(others, 3)}" in page
+    low, high = (scores_of(evidence, "burgers", f"auroc_grouped_{e}") for e in ("low", "high"))
+    assert f"from {min(low.values()):.2f} to {max(high.values()):.2f} on Burgers'" in page
 
 
 def test_more_training_detects_better(evidence):
