@@ -441,6 +441,25 @@ def test_what_data_sets_could_not_have_shown_is_not_decided():
     assert f"random − log {-gaps.mean():+.3f}" in found.numbers
 
 
+@pytest.mark.parametrize(
+    ("low", "value", "high", "status"),
+    [
+        (0.94, 0.95, 0.96, Status.HOLDS),
+        (0.85, 0.95, 0.99, Status.UNDECIDED),
+        (0.80, 0.90, 0.97, Status.UNDECIDED),
+        (0.80, 0.90, 0.92, Status.FAILS),
+    ],
+)
+def test_a_level_is_decided_if_it_is_outside_the_interval(low, value, high, status):
+    some = [
+        Record("ood_detection", "burgers", "sampler", seed, f"auroc_grouped{end}", x, "crps")
+        for seed in range(3)
+        for end, x in (("_low", low), ("", value), ("_high", high))
+    ]
+    found = CLAIMS["ood-burgers"].test(Case(Evidence(some)))
+    assert found.status is status, found.numbers
+
+
 def test_whole_study_is_judged_and_the_papers_numbers_beside_it():
     judgements = judge(Evidence(study()))
     assert sum(count(judgements).values()) == len(LEDGER)

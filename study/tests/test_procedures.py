@@ -9,11 +9,11 @@ from numpy.random import default_rng
 
 import kuq
 from kuq.errors import ParameterError
-from kuq_study import Store, read_experiment, run
+from kuq_study import Cell, Context, Store, read_experiment, run
 from kuq_study.arrays import load_arrays
 from kuq_study.bandwidths import bandwidth_of
 from kuq_study.kept import from_arrays, to_arrays
-from kuq_study.procedures import active_learning
+from kuq_study.procedures import active_learning, fitted
 from kuq_study.procedures.known_ensembles import KnownLaw
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +45,27 @@ PREDICTIONS = {
     ),
     "evidential": kuq.NormalInverseGamma(LOC[0], 1.5, 2.5, 0.5, event_ndim=1),
 }
+
+
+def test_every_row_is_predicted_once(monkeypatch):
+    """Draws are what takes time: a second look at the same rows would double it."""
+    asked = []
+
+    class Identity:
+        def fit(self, x, y, validation=None):
+            return self
+
+        def predict_distribution(self, x):
+            asked.append(np.asarray(x))
+            return kuq.Ensemble(kuq.Normal(np.stack([x[:, 0], x[:, 0] + 2.0]), 1.0))
+
+    monkeypatch.setattr(fitted, "fit_model", lambda *_: Identity())
+    cell = Cell("e", "g", "diabetes", "own", 0, "p", ("squared",))
+    arrays = fitted.predict(cell, Context(None, None, lambda *_: None))
+    test = kuq.datasets.load("diabetes", seed=0).test
+    assert len(asked) == 1
+    np.testing.assert_array_equal(asked[0], test.x)
+    np.testing.assert_allclose(arrays["test.mean"], np.asarray(test.x)[:, 0] + 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS.values(), ids=PREDICTIONS)

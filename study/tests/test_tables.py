@@ -13,6 +13,7 @@ from scipy import stats
 from study_records import study
 
 from kuq.protocols import average_ranks
+from kuq_study.claims import judge
 from kuq_study.estimates import Estimate, Evidence, estimate, final_values
 from kuq_study.figures import curves
 from kuq_study.paper import paper_records
@@ -380,6 +381,31 @@ def test_a_setting_beside_the_papers_has_a_table_of_its_own():
     assert [to_csv(t) for t in both] == [to_csv(t) for t in alone]
     names = [f.name for f in curves.active_learning(Evidence([*plain, *beside]))]
     assert names == ["active-learning", "active-learning-trained"]
+
+
+def test_a_representation_of_our_own_is_shown_but_not_ranked():
+    """Beside the paper's, with worse values, so that it would change ranks if it counted."""
+    names = ("prr", "auroc", "mse")
+    flows = [
+        dataclasses.replace(r, representation="flow", value=r.value / 2)
+        for r in RECORDS
+        if r.representation == "sampler" and r.quantity in names and r.score != "crps"
+    ]
+    field = {"truth": np.eye(2)}
+    both = Evidence([*RECORDS, *flows], {"burgers-flow-shifted": field, "burgers-normal": field})
+    shown = {t.name: t for t in result_tables(both)}
+    assert ("Energy", "FM (ours)") in [labels for labels, _ in shown["active-learning"].rows]
+    assert [to_csv(t) for t in rank_tables(both)] == [
+        to_csv(t) for t in rank_tables(Evidence(RECORDS))
+    ]
+    paper = both.of_the_paper()
+    assert paper.records == tuple(RECORDS)
+    assert set(paper.fields) == {"burgers-normal"}
+    ours, alone = (
+        [(j.claim.key, j.ours) for j in judge(e) if j.claim.kind == "experiment"]
+        for e in (Evidence([*RECORDS, *flows]), Evidence(RECORDS))
+    )
+    assert ours == alone
 
 
 def test_intervals_in_factors_follow_positive_values():

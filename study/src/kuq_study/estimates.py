@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from kuq_study.records import Record
+from kuq_study.vocabulary import OURS
 
 #: Arrays of one prediction (truth, prediction, aleatoric, epistemic, coordinates) by name.
 Fields: TypeAlias = Mapping[str, Mapping[str, NDArray[np.float64]]]
@@ -89,6 +90,18 @@ class Evidence:
         for record in self.records:
             if not math.isnan(record.value):
                 self._by_quantity[record.experiment, record.quantity].append(record)
+
+    def of_the_paper(self) -> Evidence:
+        """The same without representations that only kuq has: what claims and ranks are about."""
+        return Evidence(
+            (r for r in self.records if r.representation not in OURS),
+            {
+                name: arrays
+                for name, arrays in self.fields.items()
+                if not name.removesuffix("-shifted").endswith(tuple(f"-{own}" for own in OURS))
+            },
+            measured=self.measured,
+        )
 
     def of(self, experiment: str, quantity: str, component: str | None = None) -> list[Record]:
         """All records of a quantity; those without a component answer for any."""

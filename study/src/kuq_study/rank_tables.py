@@ -85,7 +85,8 @@ def protocol_ranking(
 
 def rank_tables(evidence: Evidence) -> list[Table]:
     """One table of average ranks per protocol that has records."""
-    tables = [_table(evidence, protocol) for protocol in PROTOCOLS]
+    ranked = evidence.of_the_paper()
+    tables = [_table(ranked, protocol) for protocol in PROTOCOLS]
     return [table for table in tables if table is not None]
 
 

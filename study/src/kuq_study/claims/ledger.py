@@ -36,7 +36,7 @@ class Judgement:
 
 def judge(evidence: Evidence, calculus: Calculus | None = None) -> list[Judgement]:
     """Test every claim of the ledger on records, and on the paper's own values."""
-    ours = Case(evidence, calculus or Calculus())
+    ours = Case(evidence.of_the_paper(), calculus or Calculus())
     paper = _paper_verdicts()
     return [
         Judgement(

@@ -22,6 +22,7 @@ from kuq_study.claims.rank_tests import (
     rank_verdict,
     worst_against_best,
 )
+from kuq_study.claims.resolution import TOO_NOISY
 from kuq_study.estimates import by_cell, estimates
 from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
 
@@ -94,7 +95,10 @@ def _near_ceiling(case: Case) -> Verdict:
 
 
 def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
-    """By whole trajectories where a run has them, else by steps, as the paper may have done."""
+    """By whole trajectories where a run has them, else by steps, as the paper may have done.
+
+    A value decides if the level is not within its interval, where it has one.
+    """
 
     def test(case: Case) -> Verdict:
         quantity = "auroc_grouped"
@@ -117,8 +121,12 @@ def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
             + (f" [{low[s]:.3f}, {high[s]:.3f}]" if s in low and s in high else "")
             for s, value in found.items()
         )
-        by = " by trajectory" if quantity != "auroc" else ""
-        return decided(min(found.values()) >= least_auroc, f"AUROC{by}: {text}")
+        text = f"AUROC{' by trajectory' if quantity != 'auroc' else ''}: {text}"
+        if all(low.get(s, value) >= least_auroc for s, value in found.items()):
+            return decided(True, text)
+        if any(high.get(s, value) < least_auroc for s, value in found.items()):
+            return decided(False, text)
+        return undecided(f"{text}; intervals have {least_auroc:g} within them", TOO_NOISY)
 
     return test
 

@@ -35,8 +35,9 @@ def example_maps(
         x, y = np.asarray(split.x), np.asarray(split.y)
         x, y = (x, y) if steps else (x[:1], y[:1])
         before = x[:, 1] if cell.dataset in _TRAJECTORIES and steps else np.zeros_like(y)
-        u = decompose(model.predict_distribution(x), CRPS(reduce=None))
-        mean = np.asarray(model.predict(x)).reshape(y.shape)
+        law = model.predict_distribution(x)
+        u = decompose(law, CRPS(reduce=None))
+        mean = np.asarray(law.mean()).reshape(y.shape)
         found = (before + y, before + mean, u.aleatoric, u.epistemic)
         for what, values in zip(_MAPS, found, strict=True):
             plain = np.asarray(values).reshape(y.shape)

@@ -55,8 +55,10 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     for position, (name, split) in enumerate({**splits, **more}.items()):
         context.report(f"predicts {name} rows", position / len({**splits, **more}))
         arrays[f"{name}.y"] = np.asarray(split.y)
-        arrays[f"{name}.mean"] = np.asarray(model.predict(split.x))
-        arrays |= to_arrays(model.predict_distribution(split.x), name)
+        # Not by model.predict, which would make all draws of samplers and flows once more.
+        law = model.predict_distribution(split.x)
+        arrays[f"{name}.mean"] = np.asarray(law.mean())
+        arrays |= to_arrays(law, name)
         arrays |= what_rows_are(split, name)
     arrays |= reference_errors(cell, data)
     return arrays | example_maps(cell, context, splits, model)
