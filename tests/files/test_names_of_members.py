@@ -109,9 +109,7 @@ def test_a_column_like_a_standard_deviation_is_no_label(folder, capsys):
     assert "'pred std'" in said
     assert "--std" in said
     assert main(["decompose", "p.csv", "--points", "member_{}"]) == 0
-    assert (
-        "inputs are named by 'pred std'" in capsys.readouterr().out
-    )
+    assert "inputs are named by 'pred std'" in capsys.readouterr().out
 
 
 def test_unused_columns_are_said_and_outcomes_offered(folder, capsys):
