@@ -77,3 +77,14 @@ def test_worst_fields_keep_their_score_where_there_is_little_room(tmp_path):
     assert "<th>score</th>" in page_of(fields, tmp_path, y=rng.normal(size=(12, 4, 4)))
     numbers = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 12)), 1.0))
     assert "<th class=roomy>score</th>" in page_of(numbers, tmp_path, y=rng.normal(size=12))
+
+
+def test_a_recalibrated_split_follows_its_factors(tmp_path):
+    """It was read as knowledge, though coverage leaves the ratio of the factors open."""
+    rng = np.random.default_rng(0)
+    law = kuq.Ensemble(kuq.Normal(rng.normal(size=(4, 40)), 0.1))
+    assert "better models can reduce it" in page_of(law, tmp_path)
+    applied = kuq.calibration.Recalibration(2.0, 0.5, 0.9, 40).apply(law)
+    page = page_of(applied, tmp_path)
+    assert "noise was multiplied by 2 and disagreement by 0.5" in page
+    assert "better models can reduce it" not in page

@@ -151,7 +151,9 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if share is not None:
         yield card(f"{100 * share:.0f} %", "of the total is epistemic")
     yield "</div>"
-    if not u.note_of_few_values:
+    if one.factors is not None:
+        yield paragraph(_of_factors(*one.factors))
+    elif not u.note_of_few_values:
         yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
@@ -221,6 +223,14 @@ def _share(one: Decomposed, means: dict[str, float]) -> float | None:
     if isinstance(one.uncertainty.score, LogScore) or not means["total"] > 0:
         return None
     return min(max(means["epistemic"] / means["total"], 0.0), 1.0)
+
+
+def _of_factors(aleatoric: float, epistemic: float) -> str:
+    return (
+        f"The prediction was recalibrated: noise was multiplied by {aleatoric:.3g} and "
+        f"disagreement by {epistemic:.3g}, for intervals of the right coverage, which leaves the ratio of the "
+        "two open. Take the split from the prediction as it was."
+    )
 
 
 def _in_words(share: float | None) -> str:
