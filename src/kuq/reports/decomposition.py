@@ -228,8 +228,8 @@ def _share(one: Decomposed, means: dict[str, float]) -> float | None:
 def _of_factors(aleatoric: float, epistemic: float) -> str:
     return (
         f"The prediction was recalibrated: noise was multiplied by {aleatoric:.3g} and "
-        f"disagreement by {epistemic:.3g}, for intervals of the right coverage, which leaves the ratio of the "
-        "two open. Take the split from the prediction as it was."
+        f"disagreement by {epistemic:.3g}, for intervals of the right coverage, which leaves the "
+        "ratio of the two open. Take the split from the prediction as it was."
     )
 
 
