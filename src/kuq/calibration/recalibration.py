@@ -43,7 +43,9 @@ class Recalibration:
         aleatoric and epistemic uncertainty are multiplied by the squares of the factors.
         """
         check_prediction(prediction)
-        return prediction.rescaled(self.aleatoric, self.epistemic)
+        found = prediction.rescaled(self.aleatoric, self.epistemic)
+        found.factors = (self.aleatoric, self.epistemic)
+        return found
 
 
 def recalibrate(prediction: Prediction, y: Any, coverage: float = 0.9) -> Recalibration:

@@ -46,6 +46,8 @@ class Prediction(ABC):
     dtype: Any
     #: Numbers that the canonical form has at most for each one of the first array.
     expansion: int = 1
+    #: The factors (aleatoric, epistemic) of a recalibration that the prediction comes from.
+    factors: tuple[float, float] | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -59,6 +59,8 @@ class Decomposed:
     input_weights: np.ndarray | None = None
     #: The target, where outcomes are known.
     target: str | None = None
+    #: The factors (aleatoric, epistemic) of a recalibration, where there was one.
+    factors: tuple[float, float] | None = None
 
     def some(self, places: np.ndarray) -> Prediction:
         """The prediction at some positions along the first axis."""

@@ -41,7 +41,13 @@ from kuq.reports.page import (
     page_of,
     paragraph,
 )
-from kuq.reports.surety import apart_in_words, noise_in_words, same_law, same_law_in_words
+from kuq.reports.surety import (
+    NoiseOfDraws,
+    apart_in_words,
+    noise_of_draws,
+    same_law,
+    same_law_in_words,
+)
 from kuq.reports.words import (
     METHODS,
     facts_of_score,
@@ -91,7 +97,9 @@ def report_page(
 
 def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator[str]:
     yield from _overview(one)
-    yield from _noise(one)
+    noise = _noise(one)
+    if noise is not None:
+        yield paragraph(noise.in_words())
     if not np.isfinite(np.asarray(one.uncertainty.total, dtype=float)).any():
         return
     if one.target is not None:
@@ -100,7 +108,11 @@ def _parts(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator
         if judged is not None:
             yield from worst_cases(one, judged, several)
     yield from _distributions(one, judged, several)
-    for first in ("epistemic", "aleatoric") if one.uncertainty.is_split else ("total",):
+    ranked: tuple[str, ...] = ("total",)
+    if one.uncertainty.is_split:  # an order of what cannot be told from zero is that of chance
+        unseen = noise is not None and noise.everywhere
+        ranked = ("aleatoric",) if unseen else ("epistemic", "aleatoric")
+    for first in ranked:
         yield from _rows(one, first, several)
     yield from _maps(one, several)
     yield from _members(one, several)
@@ -125,7 +137,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
         return
     yield "<div class='cards'>"
     without = f", {grouped(total.size - known)} more without a result" if known < total.size else ""
-    yield card(grouped(known), f"predictions{without}")
+    yield card(grouped(known), f"prediction{'' if known == 1 else 's'}{without}")
     if not u.is_split:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
@@ -139,7 +151,9 @@ def _overview(one: Decomposed) -> Iterator[str]:
     if share is not None:
         yield card(f"{100 * share:.0f} %", "of the total is epistemic")
     yield "</div>"
-    if not u.note_of_few_values:
+    if one.factors is not None:
+        yield paragraph(_of_factors(*one.factors))
+    elif not u.note_of_few_values:
         yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
@@ -154,14 +168,12 @@ def _overview(one: Decomposed) -> Iterator[str]:
     yield from _infinite(one)
 
 
-def _noise(one: Decomposed) -> Iterator[str]:
+def _noise(one: Decomposed) -> NoiseOfDraws | None:
     """Whether draws are enough to see the epistemic uncertainty."""
     u = one.uncertainty
     if not u.is_split or one.options.get("draws") is not None:
-        return
-    words = noise_in_words(_known_part(one)[0], u, one.options)
-    if words is not None:
-        yield paragraph(words)
+        return None
+    return noise_of_draws(_known_part(one)[0], u, one.options)
 
 
 def _silence(one: Decomposed) -> Iterator[str]:
@@ -213,6 +225,14 @@ def _share(one: Decomposed, means: dict[str, float]) -> float | None:
     return min(max(means["epistemic"] / means["total"], 0.0), 1.0)
 
 
+def _of_factors(aleatoric: float, epistemic: float) -> str:
+    return (
+        f"The prediction was recalibrated: noise was multiplied by {aleatoric:.3g} and "
+        f"disagreement by {epistemic:.3g}, for intervals of the right coverage, which leaves the "
+        "ratio of the two open. Take the split from the prediction as it was."
+    )
+
+
 def _in_words(share: float | None) -> str:
     if share is None:
         return (
@@ -247,8 +267,10 @@ def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> 
     what = "components are" if u.is_split else "spread is"
     yield heading(f"How large the {what}", several)
     same = "The same axis for all three; the" if u.is_split else "The"
+    beyond = bool(pooled.max() > ticks[-1])
     yield paragraph(
-        f"{same} dashed line is the median. The few largest values are counted in the last bar."
+        f"{same} dashed line is the median."
+        + (" The few largest values are counted in the last bar." if beyond else "")
     )
     yield "<div class='figures'>"
     weights = None if one.input_weights is None else one.input_weights.ravel()
@@ -397,7 +419,8 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
         names = one.event_dims or ("rows", "columns")
         unit = u.units if kernel.units == u.score.units else kernel.units
         named = named_by_cell(kernel)
-        where = f"Cell by cell under the {named}, mean over {len(chosen)} inputs. "
+        over = f", mean over {len(chosen)} inputs" if len(chosen) > 1 else ""
+        where = f"Cell by cell under the {named}{over}. "
     maps = {part: mean_map(values) for part, values in grids.items()}
     finite = np.concatenate([m[np.isfinite(m)] for m in maps.values()])
     if finite.size == 0:

@@ -12,7 +12,14 @@ from kuq.files.decomposed import Decomposed
 from kuq.protocols.comparison import RetentionComparison
 from kuq.reports import figures
 from kuq.reports.figures import Curve, plain
-from kuq.reports.judgement import COVERAGES, FEW, Judgement, as_good, how_counted
+from kuq.reports.judgement import (
+    COVERAGES,
+    FEW,
+    Judgement,
+    as_good,
+    how_counted,
+    may_be_chance,
+)
 from kuq.reports.page import card, figure, keys, paragraph
 from kuq.reports.words import grouped, score_in_words
 
@@ -40,7 +47,7 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
     yield card(plain(mean), f"{spread}mean {score_in_words(u)} ({u.units}); lower is better")
     yield card(plain(judged.rmse), "root mean squared error of the mean")
     yield card(f"{100 * judged.coverage(0.9):.0f} %", "of outcomes lie in their 90 % intervals")
-    if judged.ranking is not None:
+    if judged.ranking is not None and not may_be_chance(judged.ranking):
         best = judged.ranking.best
         yield card(
             f"{judged.ranking.curves[best].prr:.2f}",
@@ -162,11 +169,10 @@ def _table(ranking: RetentionComparison) -> Iterator[str]:
     order = sorted(ranking.curves, key=lambda name: ranking.curves[name].prr)
     alike = as_good(ranking)
     level = f"{100 * ranking.confidence:.0f} %"
-    chance = ranking.intervals[ranking.best][1] >= 1
     best = ranking.best[0].upper() + ranking.best[1:]
     others = f", and {len(alike)} of {len(order) - 1} others may be as good." if alike else "."
     said = [f"Which uncertainty tells here where the errors are? {best} ranks them best{others}"]
-    if chance:
+    if may_be_chance(ranking):
         said.append("That may be chance: its interval holds 1.")
     said.append(
         "The ratio is 0 if the largest errors are left out first, 1 for a random choice. Intervals "

@@ -305,6 +305,11 @@ def as_good(ranking: RetentionComparison) -> list[str]:
     return [name for name in others if not ranking.is_behind(name)]
 
 
+def may_be_chance(ranking: RetentionComparison) -> bool:
+    """Whether the best may rank errors no better than a random choice does."""
+    return ranking.intervals[ranking.best][1] >= 1
+
+
 def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     """Lines for the command line."""
     if one.target is None:
@@ -325,7 +330,7 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
     if judged.ranking is not None:
         best = judged.ranking.best
         low, high = judged.ranking.intervals[best]
-        chance = ", which may be chance" if high >= 1 else ""
+        chance = ", which may be chance" if may_be_chance(judged.ranking) else ""
         yield f"  errors are ranked best by {best}:"
         yield (
             f"  prediction-rejection ratio {judged.ranking.curves[best].prr:.2f} "

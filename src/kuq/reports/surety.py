@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,38 @@ _WORTH_OF_TEST = 2**33
 _PERMUTATIONS = 199
 
 
-def noise_in_words(prediction: object, u: Uncertainty, options: dict[str, Any]) -> str | None:
-    """At how many inputs EU is below the noise of draws; None where draws are no sample."""
+@dataclass(frozen=True)
+class NoiseOfDraws:
+    """At how many of the inputs that were looked at EU is below the noise of so many draws."""
+
+    below: int
+    inputs: int
+    draws: int
+
+    @property
+    def everywhere(self) -> bool:
+        return self.below == self.inputs
+
+    def in_words(self) -> str:
+        draws = f"{self.draws} draws of each member"
+        places = f"{self.inputs} inputs that were looked at"
+        if self.below == 0:
+            where = "At the input" if self.inputs == 1 else f"At all {places}"
+            return (
+                f"{where} the epistemic uncertainty is more than twice its standard error over "
+                f"draws: {draws} are enough to see it."
+            )
+        where = "At the input" if self.inputs == 1 else f"At {self.below} of {places}"
+        return (
+            f"{where} the epistemic uncertainty is below twice its standard error over draws: with "
+            f"{draws} it cannot be told from zero there."
+        )
+
+
+def noise_of_draws(
+    prediction: object, u: Uncertainty, options: dict[str, Any]
+) -> NoiseOfDraws | None:
+    """Whether draws are enough to see EU; None where draws are no sample."""
     if u.unbiased not in (True, "samples"):
         return None
     some = _affordable(prediction, u.score)
@@ -34,23 +65,10 @@ def noise_in_words(prediction: object, u: Uncertainty, options: dict[str, Any]) 
     noise = standard_error(some, u.score, over="draws", **settings).epistemic
     found = decompose(some, u.score, **settings).epistemic
     known = np.isfinite(noise) & np.isfinite(found)
-    count = int(known.sum())
-    if count == 0:
+    if not known.any():
         return None
     below = int((found < 2 * noise)[known].sum())
-    draws = f"{_fewest(some)} draws of each member"
-    places = f"{count} inputs that were looked at"
-    if below == 0:
-        where = "At the input" if count == 1 else f"At all {places}"
-        return (
-            f"{where} the epistemic uncertainty is more than twice its standard error over draws: "
-            f"{draws} are enough to see it."
-        )
-    where = "At the input" if count == 1 else f"At {below} of {places}"
-    return (
-        f"{where} the epistemic uncertainty is below twice its standard error over draws: with "
-        f"{draws} it cannot be told from zero there."
-    )
+    return NoiseOfDraws(below, int(known.sum()), _fewest(some))
 
 
 def same_law(prediction: object, score: object, options: dict[str, Any]) -> MemberTest | None:

@@ -44,13 +44,14 @@ def worst_cases(one: Decomposed, judged: Judgement, several: bool) -> Iterator[s
     batch = np.asarray(one.uncertainty.total).shape[: len(one.dims)] or (1,)
     labels = [label_of(one, int(at), batch) for at in judged.places[order]]
     columns = {", ".join(one.dims[: len(batch)]): labels}
-    columns |= _of_outcomes(judged, order)
+    outcomes = _of_outcomes(judged, order)
+    columns |= outcomes
     columns["score"] = [plain(judged.losses[at]) for at in order]
     columns |= {part: [plain(parts[part][at]) for at in order] for part in shown}
     if high:
         columns["high there"] = [_names(high, int(at)) for at in order]
     # A telephone has room for what was high, and not for how much; rows are in the order of scores.
-    roomy = {_INTERVAL, "score", *shown}
+    roomy = {_INTERVAL, *shown, *(("score",) if outcomes else ())}
     yield "<div class='table'><table><thead><tr>"
     yield "".join(_cell("th", text, text in roomy) for text in columns)
     yield "</tr></thead><tbody>"
