@@ -80,7 +80,7 @@ def no_prediction(obj: object) -> str:
     name = type(obj).__name__
     if isinstance(obj, (Uncertainty, Partition)):
         return f"a result ({name}) is no prediction; pass the prediction that it was computed from"
-    if hasattr(obj, "predict_distribution") and not isinstance(obj, type):
+    if hasattr(type(obj), "predict_distribution"):  # objects of NGBoost have whatever one asks for
         return f"a model ({name}) is no prediction; pass model.predict_distribution(X)"
     return ""
 

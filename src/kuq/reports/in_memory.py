@@ -125,7 +125,7 @@ def _decomposed(
         options=kept,
         member_names=() if names is None else tuple(map(str, names)),
         target=None if y is None else str(getattr(y, "name", None) or "y"),
-        factors=getattr(prediction, "factors", None),
+        factors=prediction.factors if isinstance(prediction, Prediction) else None,
     )
 
 
