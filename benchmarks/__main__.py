@@ -1,4 +1,4 @@
-"""python -m benchmarks [--quick] [--only KEY] [--render]"""
+"""python -m benchmarks [--quick] [--only KEY [--renew]] [--render]"""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, prints only")
     parser.add_argument("--only", default="", help="workloads whose key contains this; prints only")
     parser.add_argument(
+        "--renew", action="store_true", help="put the rows of --only into the stored results"
+    )
+    parser.add_argument(
         "--render", action="store_true", help="write the pages again from the stored results"
     )
     options = parser.parse_args(arguments)
+    if options.renew and (options.quick or not options.only):
+        parser.error("--renew needs --only, and whole sizes")
 
     from benchmarks import fresh
 
@@ -32,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
         options.quick, options.only, lambda text: print(text, file=sys.stderr, flush=True)
     )
     print(table.text(results))
-    if not options.quick and not options.only:
+    if options.renew:
+        results = page.renewed(page.stored(), results)
+    if options.renew or not (options.quick or options.only):
         page.store(results)
         page.write(results, fresh.ROOT)
     return 0

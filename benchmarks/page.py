@@ -131,6 +131,16 @@ def store(results: dict, path: Path = STORE) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
+def renewed(before: dict, results: dict) -> dict:
+    """Stored results with the rows of a later run in place of their own, and their date."""
+    found = dict(before)
+    for kind, rows in results.items():
+        if isinstance(rows, list):
+            new = {row["key"]: row | {"date": results["date"]} for row in rows if "key" in row}
+            found[kind] = [new.get(row.get("key"), row) for row in before[kind]]
+    return found
+
+
 def rounded(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.4g}")
@@ -270,6 +280,16 @@ def missed_list(results: dict) -> str:
     return "\n".join(["Not met in this run:", "", *(f"- {line}" for line in missed)])
 
 
+def measured_later(results: dict) -> str:
+    """Which rows are of another day than the rest."""
+    days: dict[str, list[str]] = {}
+    for rows in results.values():
+        for row in rows if isinstance(rows, list) else ():
+            if "date" in row:
+                days.setdefault(row["date"], []).append(row["key"])
+    return "".join(f" Measured again on {day}: {', '.join(keys)}." for day, keys in days.items())
+
+
 def rendered(results: dict) -> str:
     """docs/benchmarks.md."""
     machine, versions = results["machine"], results["versions"]
@@ -283,7 +303,8 @@ def rendered(results: dict) -> str:
         f"Run on {results['date']} with kuq {results['kuq']}: {machine['processor']}, "
         f"{machine['cores']} cores, {machine['system']}; "
         + ", ".join(f"{name} {number_}" for name, number_ in versions.items())
-        + f"; {results['seconds']} s in all.",
+        + f"; {results['seconds']} s in all."
+        + measured_later(results),
         "## Goals that are missed",
         missed_list(results),
         "## Against peers",

@@ -314,6 +314,16 @@ def test_write_changes_only_the_marked_part(results, tmp_path):
     assert (tmp_path / "docs" / "benchmarks.md").exists()
 
 
+def test_rows_of_a_later_run_have_their_date(results):
+    first = results["losses"][0]
+    later = {"date": "2999-01-01", "losses": [first | {"title": "new"}], "seconds": 1}
+    found = page.renewed(results, later)
+    assert found["losses"][0] == first | {"title": "new", "date": "2999-01-01"}
+    assert found["losses"][1:] == results["losses"][1:]
+    assert found["seconds"] == results["seconds"]
+    assert f"Measured again on 2999-01-01: {first['key']}." in page.rendered(found)
+
+
 def test_missed_goal_is_named(results):
     slow = json.loads(json.dumps(results))
     contestants = slow["workloads"][0]["contestants"]
