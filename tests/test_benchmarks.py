@@ -315,11 +315,11 @@ def test_write_changes_only_the_marked_part(results, tmp_path):
 
 
 def test_rows_of_a_later_run_have_their_date(results):
-    first = results["losses"][0]
-    later = {"date": "2999-01-01", "losses": [first | {"title": "new"}], "seconds": 1}
+    first = results["gradients"][0]
+    later = {"date": "2999-01-01", "gradients": [first | {"title": "new"}], "seconds": 1}
     found = page.renewed(results, later)
-    assert found["losses"][0] == first | {"title": "new", "date": "2999-01-01"}
-    assert found["losses"][1:] == results["losses"][1:]
+    assert found["gradients"][0] == first | {"title": "new", "date": "2999-01-01"}
+    assert found["gradients"][1:] == results["gradients"][1:]
     assert found["seconds"] == results["seconds"]
     assert f"Measured again on 2999-01-01: {first['key']}." in page.rendered(found)
 
