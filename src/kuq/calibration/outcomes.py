@@ -56,14 +56,14 @@ def chances(prediction: Prediction, y: Vector) -> tuple[Vector, Vector]:
     return below, upto
 
 
-def within(below: Vector, upto: Vector, coverage: Any) -> Vector:
+def within(below: Vector, upto: Vector, coverage: Any) -> np.ndarray:
     """Whether outcomes lie in ``prediction.interval(coverage)``, by their :func:`chances`.
 
     y ≥ Q(t) means P(X ≤ y) ≥ t, and y ≤ Q(1 − t) means P(X < y) < 1 − t: an outcome beyond a draw
     has that draw below it. Sums of shares are rounded.
     """
     outside = (1 - np.asarray(coverage)) / 2
-    held: Vector = (upto >= outside * (1 - 1e-12)) & (1 - below > outside * (1 + 1e-12))
+    held: np.ndarray = (upto >= outside * (1 - 1e-12)) & (1 - below > outside * (1 + 1e-12))
     return held
 
 
