@@ -400,3 +400,10 @@ def test_coverage_counts_what_lies_in_the_intervals(kind):
     inside = ((y >= low) & (y <= high)).mean(axis=1)
     found = calibration.coverage_curve(prediction, y, levels)
     np.testing.assert_array_equal(found.observed, inside)
+
+
+def test_outcomes_on_the_predicted_mean_need_no_width():
+    """0/0 gave a warning, and factors of zero are none."""
+    for members in (kuq.Ensemble(kuq.Normal(np.zeros((2, 4)), 1.0)), kuq.Normal(np.zeros(4), 1.0)):
+        with pytest.raises(kuq.ParameterError, match="exactly on the predicted mean"):
+            calibration.recalibrate(members, np.zeros(4), 0.5)

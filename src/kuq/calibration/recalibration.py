@@ -84,6 +84,12 @@ def recalibrate(prediction: Prediction, y: Any, coverage: float = 0.9) -> Recali
             "no factors give this coverage: more predictions have no width at all than may be "
             "missed; give the members noise of their own, or leave these rows out"
         )
+    if size == 0:
+        raise ParameterError(
+            "no factors give this coverage: as many outcomes lie exactly on the predicted mean as "
+            "are to be inside, so that intervals need no width; are these rows that the model has "
+            "seen?"
+        )
     if len(ratios) > 1:
         size *= _optimism(tried, coverage)
     return Recalibration(size, size * best.ratio, coverage, int(outcomes.size))
