@@ -16,6 +16,7 @@ from kuq._array import (
     Array,
     adopted,
     any_true,
+    as_numpy,
     axis_of_one,
     between_graphs,
     detach,
@@ -35,7 +36,6 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
 from kuq.distributions.samples import Samples
-from kuq.distributions.whole_laws import typical_values
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
@@ -201,8 +201,30 @@ def decompose(
         prediction = prediction.counting()
     ask = functools.partial(answers.decompose, estimator=estimator)
     found = _uncertainty(ask, prediction, score, options, estimator, unbiased)
-    few = typical_values(prediction)
+    few = _typical_values(prediction)
     return found if few is None else dataclasses.replace(found, values_per_law=few)
+
+
+def _typical_values(prediction: Prediction) -> float | None:
+    """The median number of values with weight in the laws of members, each at one input.
+
+    Of members that are whole laws of values, such as the rows in leaves of trees; else None, also
+    where they cannot be read.
+    """
+    if not isinstance(prediction, Ensemble):
+        return None
+    members = prediction.members
+    counts = []
+    for law in members if isinstance(members, tuple) else (members,):
+        if not isinstance(law, Samples) or not law.whole or is_traced(law.values):
+            return None
+        if law.weights is None:
+            counts.append(np.full(law.batch_shape, law.draw_count).ravel())
+        else:
+            weights = as_numpy(law.weights, "the number of values in a law")
+            counts.append(np.count_nonzero(weights, axis=-1).ravel())
+    every = np.concatenate(counts)
+    return float(np.median(every)) if every.size else None
 
 
 def _uncertainty(
