@@ -3,7 +3,7 @@
 # make study  every experiment of the paper at the smallest size, which measures nothing and shows that
 #             all runs: runs/smoke/report/report.html (about two minutes)
 # make check  for every day: lint, format, types, tests without extras, about every tenth of the
-#             others (under three minutes)
+#             others (about three minutes)
 # make test   every check: lint, format, types, tests without extras, with each library, with all
 #             (about a quarter of an hour on two cores)
 # make nightly  properties with many random examples, other ones in every run
