@@ -111,3 +111,21 @@ def test_draws_alone_are_those_of_one_model(tmp_path):
     chains = xr.DataArray(values, dims=("chain", "draw", "x"), coords={"draw": range(5)})
     text = kuq.report(chains, path=tmp_path / "p.html").read_text(encoding="utf-8")
     assert "10 draws of one model; 4 predictions by x" in text
+
+
+def test_options_are_written_as_for_kuq_xarray(tmp_path, monkeypatch):
+    """One dimension may stand alone, and ``crossed=True`` means all levels."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(20)
+    field = xr.DataArray(rng.normal(size=(3, 4, 2)), dims=("number", "time", "lat"), name="t")
+    runs = xr.DataArray(
+        rng.normal(size=(2, 3, 4, 2)), dims=("scenario", "model", "run", "lat"), name="t"
+    )
+    levels = {"level_dims": ("scenario", "model"), "draws_dim": "run"}
+    for data, score, one, other in (
+        (field, "energy", {"event_dims": "lat"}, {"event_dims": ("lat",)}),
+        (runs, "crps", {**levels, "crossed": True}, {**levels, "crossed": levels["level_dims"]}),
+    ):
+        pages = [kuq.report(data, score, path=f"{k}.html", **w) for k, w in enumerate((one, other))]
+        first, second = (page.read_text(encoding="utf-8") for page in pages)
+        assert first == second

@@ -54,7 +54,7 @@ def named_page(
     draws_dim: Hashable | None = None,
     event_dims: Sequence[Hashable] = (),
     level_dims: Sequence[Hashable] | None = None,
-    crossed: Sequence[str] = (),
+    crossed: bool | Sequence[str] | None = None,
     fixed: str | Sequence[str] = (),
     weights: str | None = None,
     estimator: str | None = None,
@@ -82,7 +82,7 @@ def named_page(
         names,
         None if member_dim is None else str(member_dim),
         along,
-        tuple(map(str, event_dims)),
+        _names(event_dims),
         nan_policy,
         target,
         weights is not None,
@@ -98,14 +98,21 @@ def named_page(
                     replace(one, notes=tuple(map(in_python, one.notes))) for one in found.variables
                 ]
                 return report_page(title, told)
-            level = (fixed,) if isinstance(fixed, str) else tuple(fixed)
-            levels = Levels(tuple(map(str, level_dims)), tuple(crossed), level)
+            every = _names(level_dims)
+            apart = every if crossed is True else _names(crossed or ())
+            levels = Levels(every, apart, _names(fixed))
             parts = partition_file(path, as_score(score), levels, **shared, **options).result
             return levels_page(
                 title, {"": replace(parts, notes=tuple(map(in_python, parts.notes)))}
             )
         except KuqError as error:
             raise type(error)(in_python(str(error).replace(str(path), "the data"))) from None
+
+
+def _names(dims: Sequence[Hashable]) -> tuple[str, ...]:
+    from kuq.xarray.dimensions import listed
+
+    return tuple(map(str, listed(dims)))
 
 
 def _draws(sample_dim: Hashable | None, draws_dim: Hashable | None) -> str | None:
