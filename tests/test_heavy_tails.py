@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from high_precision import mp, mpf
 from libraries import opened, to_numpy
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 import kuq
 
@@ -287,3 +287,25 @@ def test_compiled_student_t_laws(name):
         found = jax.module.jit(parts)(jax.array(df))
         for value, wanted in zip(found, parts(df), strict=True):
             np.testing.assert_allclose(to_numpy(value), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("df", "width"), [(1.0, 1e3), (1.0, 1e5), (3.0, 1e3)])
+def test_kernels_far_wider_than_a_heavy_tailed_law(df, width):
+    """H = ½ ∫ (1 − cf(w/width)²) dw by the spectral density (2/π)·3^{3/2}/(3 + w²)² of Matérn 3/2.
+
+    Quadratures are asked for 1e-8; ten times that is room for other machines.
+    """
+
+    def lack(w: float) -> float:  # 1 − cf² without cancellation, by cf = 1 − lack of cf
+        x = math.sqrt(df) * w / width
+        if df == 1.0:
+            return -math.expm1(-2 * x)
+        return -math.expm1(-2 * x + 2 * math.log1p(x))  # (1 + x) e^{−x} for df = 3
+
+    def integrand(v: float) -> float:
+        w = math.exp(v)
+        return w * 3**1.5 / (3 + w * w) ** 2 * lack(w)
+
+    value, _ = integrate.quad(integrand, -30.0, 40.0, limit=500, epsabs=0, epsrel=1e-11)
+    h = kuq.entropy(kuq.StudentT(df, 0.0, 1.0), kuq.Matern(width, 1.5))
+    np.testing.assert_allclose(float(h), 2 / math.pi * value, rtol=1e-7)

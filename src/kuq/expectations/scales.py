@@ -115,13 +115,21 @@ def integrate(
     moment = xp.where(usable, moment, xp.ones_like(moment))
     log_moment = xp.log(moment)
     log_unit = log_moment if bandwidth is None else log_moment - 2 * xp.log(detach(bandwidth))
-    position = xp.round((start - log_unit) / step)  # the window's first node, on the grid
+    scale = -log_unit
+    further = 0
+    if slope is None and bandwidth is not None:
+        # Far left of the data's scale g is a broken power of t that no polynomial continues; a wide
+        # kernel has its mass there, so the window starts at the kernel's own scale.
+        further = _range(scale / step, 0.0, _TRACED_RANGE / step)[1]
+        scale = xp.clip(scale, max=0.0)
+    further = max(further, 0)
+    position = xp.round((start + scale) / step)  # the window's first node, on the grid
     reach = log_moment - xp.log(4 * detach(smallest_variance))
     low, high = _range(position, (start - _TRACED_RANGE) / step, (start + _TRACED_RANGE) / step)
-    tables = _tables(kernel, step, low, high)
+    tables = _tables(kernel, step, low, high + further)
     margin = 0.55 * digits + 3.5  # the error of the right tail falls as t^(−2)
     wanted = _range(reach, 0.0, 3 * digits)[1] + margin
-    count = int(min(max(wanted, 4.0), _LONGEST_WINDOW) / step) - int(start / step)
+    count = int(min(max(wanted, 4.0), _LONGEST_WINDOW) / step) - int(start / step) + further
     # With a bandwidth below the data's scale g matters around it, however small it is there.
     count = max(count, tables.knee + int(margin / step) - low)
     fewest = max(len(orders), len(_RIGHT_ORDERS))
