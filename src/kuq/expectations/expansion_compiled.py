@@ -1,8 +1,7 @@
 """Power sums over the coordinates of normals: the coefficients of ``expectations.expansion``."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def self_sums(scale: np.ndarray, count: int) -> np.ndarray:
 
 
 @reduction
-def _prepare(loc: Any, scale: Any, loc2: Any, scale2: Any, c: Any, u: Any, distance: Any) -> Any:
+def _prepare(loc, scale, loc2, scale2, c, u, distance):
     total, change, length = 0.0, 0.0, 0.0
     for k in range(c.size):
         # The difference of the scales is formed before anything scales it.
@@ -59,7 +58,7 @@ def _prepare(loc: Any, scale: Any, loc2: Any, scale2: Any, c: Any, u: Any, dista
 
 
 @reduction
-def _next_powers(c: Any, u: Any, power: Any, even: Any, odd: Any, distance: Any) -> Any:
+def _next_powers(c, u, power, even, odd, distance):
     """From the k-th powers to the next ones, in place, and their sums."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for k in range(c.size):
@@ -79,9 +78,7 @@ _LAW = rows(3)
 
 
 @kernel(_LAW, _LAW, _LAW, _LAW, outputs(5), Int, Int)
-def _pair_sums(
-    loc_p: Any, scale_p: Any, loc_q: Any, scale_q: Any, out: Any, start: Any, stop: Any
-) -> None:
+def _pair_sums(loc_p, scale_p, loc_q, scale_q, out, start, stop):
     count, n, d = out.shape[1], loc_p.shape[1], loc_p.shape[2]
     work = np.empty((6, _BLOCK))
     for flat in range(start, stop):
@@ -116,14 +113,14 @@ def _pair_sums(
 
 
 @inlined
-def _squares(scale: Any, a: Any, power: Any) -> None:
+def _squares(scale, a, power):
     for k in range(a.size):
         a[k] = 4.0 * scale[k] * scale[k]
         power[k] = 1.0
 
 
 @reduction
-def _next_power(a: Any, power: Any) -> Any:
+def _next_power(a, power):
     total = 0.0
     for k in range(a.size):
         power[k] = power[k] * a[k]
@@ -132,7 +129,7 @@ def _next_power(a: Any, power: Any) -> Any:
 
 
 @kernel(_LAW, outputs(3), Int, Int)
-def _self_sums(scale: Any, out: Any, start: Any, stop: Any) -> None:
+def _self_sums(scale, out, start, stop):
     d = scale.shape[2]
     work = np.empty((2, _BLOCK))
     for column in range(start, stop):
