@@ -50,9 +50,6 @@ class Distances(Form, Differentiated):
     def cancels(self, problem: Problem) -> bool:
         return True
 
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         return _statistics(measure, pooled(stack))
 
