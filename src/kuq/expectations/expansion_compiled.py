@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kuq._numba.compiling import Int, inlined, kernel, outputs, reduction, rows, spread
+from kuq._numba.compiling import Int, kernel, outputs, reduction, rows, spread
 
 #: Coordinates worked together: their powers stay in the first cache.
 _BLOCK = 256
@@ -27,19 +27,6 @@ def pair_sums(
         _pair_sums(*laws, out, start, stop)
 
     spread(task, second * n, count * first * second * n * d / 5)
-    return out
-
-
-def self_sums(scale: np.ndarray, count: int) -> np.ndarray:
-    """Sums of a^k, (count, I, n), of laws (I, n, d)."""
-    scale = np.ascontiguousarray(scale)
-    laws, n, d = scale.shape
-    out = np.empty((count, laws, n))
-
-    def task(start: int, stop: int) -> None:
-        _self_sums(scale, out, start, stop)
-
-    spread(task, n, count * laws * n * d / 20)
     return out
 
 
@@ -110,34 +97,3 @@ def _pair_sums(loc_p, scale_p, loc_q, scale_q, out, start, stop):
                     out[1, k, i, j, column] += s1
                     out[2, k, i, j, column] += s2
                     out[3, k, i, j, column] += s3
-
-
-@inlined
-def _squares(scale, a, power):
-    for k in range(a.size):
-        a[k] = 4.0 * scale[k] * scale[k]
-        power[k] = 1.0
-
-
-@reduction
-def _next_power(a, power):
-    total = 0.0
-    for k in range(a.size):
-        power[k] = power[k] * a[k]
-        total += power[k]
-    return total
-
-
-@kernel(_LAW, outputs(3), Int, Int)
-def _self_sums(scale, out, start, stop):
-    d = scale.shape[2]
-    work = np.empty((2, _BLOCK))
-    for column in range(start, stop):
-        for i in range(scale.shape[0]):
-            out[:, i, column] = 0.0
-            for begin in range(0, d, _BLOCK):
-                end = min(begin + _BLOCK, d)
-                a, power = work[0, : end - begin], work[1, : end - begin]
-                _squares(scale[i, column, begin:end], a, power)
-                for k in range(out.shape[0]):
-                    out[k, i, column] += _next_power(a, power)
