@@ -649,8 +649,8 @@ PROFILES = {
     "bump": (0.0, lambda r: -np.expm1(-(r**2))),
     "rational": (1.3, lambda r: -np.expm1(-1.3 * np.log1p(r**2))),
     "exponential": (0.0, lambda r: -np.expm1(-r)),
-    "matern-3/2": (0.0, lambda r: 1 - (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r)),
-    "matern-5/2": (
+    "matern_3_2": (0.0, lambda r: 1 - (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r)),
+    "matern_5_2": (
         0.0,
         lambda r: 1 - (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
     ),
@@ -689,7 +689,7 @@ def test_pairs_of_scalar_draws(name, counts, rng):
         ((1.0, 0.0), lambda z: 1 - (1 + z) * np.exp(-z)),
         ((1 / 3, 2 / 3), lambda z: 1 - (1 + z + z**2 / 3) * np.exp(-z)),
     ],
-    ids=["laplace", "matern-3/2", "matern-5/2"],
+    ids=["laplace", "matern_3_2", "matern_5_2"],
 )
 @pytest.mark.parametrize("spread", [1.0, 30.0])
 def test_sums_over_sorted_draws(shares, profile, spread, rng):

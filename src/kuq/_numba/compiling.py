@@ -1,5 +1,6 @@
 """How functions are compiled, and how work is spread over threads."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import functools
@@ -44,13 +45,18 @@ def outputs(ndim: int) -> Any:
     return types.Array(Real, ndim, "C")
 
 
+def positions(ndim: int) -> Any:
+    """Whole numbers, such as the members to which draws belong."""
+    return types.Array(Int, ndim, "C", readonly=True)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A function for use inside of kernels; inlined, or loops over it do not vectorise."""
     return numba.njit(forceinline=True, **_FLAGS)(function)
 
 
 @inlined
-def fill(row: Any, value: Any) -> None:
+def fill(row, value):
     """As a loop it compiles faster than an assignment to a slice."""
     for k in range(row.size):
         row[k] = value
@@ -62,13 +68,13 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 @called
-def product(factor: Any, first: Any, second: Any, result: Any, size: Any) -> None:
+def product(factor, first, second, result, size):
     for k in range(size):
         result[k] = factor * first[k] * second[k]
 
 
 @called
-def add(factor: Any, first: Any, second: Any, total: Any, size: Any) -> None:
+def add(factor, first, second, total, size):
     for k in range(size):
         total[k] += factor * first[k] * second[k]
 
@@ -89,7 +95,7 @@ def _pointer(context: Any, address: Any) -> Any:
 
 
 @inlined
-def _copy(source: Any, step: Any, result: Any) -> None:
+def _copy(source, step, result):
     if step == 1:  # which vectorises
         for k in range(result.size):
             result[k] = source[k]
@@ -99,7 +105,7 @@ def _copy(source: Any, step: Any, result: Any) -> None:
 
 
 @called
-def read(addresses: Any, itemsize: Any, place: Any, start: Any, default: Any, result: Any) -> None:
+def read(addresses, itemsize, place, start, default, result):
     """Numbers of a row of an array at one of the addresses, with a step between them.
 
     ``place`` is the array, −1 for none, the position of the first number, and the step.
@@ -122,14 +128,17 @@ def reduction(function: Callable[..., Any]) -> Any:
     return numba.njit(forceinline=True, **flags)(function)
 
 
-def kernel(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A compiled loop without result that lets other threads run; compiled at its first call."""
+def kernel(*signature: Any, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """A compiled loop without result that lets other threads run; compiled at its first call.
+
+    Loops that one function makes, of functions that it is given, have a ``name`` each.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
         @functools.cache
         def built() -> Any:
             dispatcher = numba.njit(nogil=True, **_FLAGS)(function)
-            dispatcher._cache = StoredCode(function)
+            dispatcher._cache = StoredCode(function, name)
             dispatcher.compile(types.void(*signature))
             dispatcher.disable_compile()
             return dispatcher

@@ -6,6 +6,7 @@ mpmath, for the expressions and intervals named below; the error given with each
 polynomial before rounding. NaN goes in and comes out, but not of logarithms.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
@@ -46,7 +47,7 @@ def from_bits(context: Any, x: Any) -> Any:
 
 
 @inlined
-def _exponential_parts(x: Any) -> Any:
+def _exponential_parts(x):
     """(k + _ROUND, expm1(r)) with x = k log 2 + r, |r| ≤ ½ log 2.
 
     expm1(r) = r + r² q(r), q of degree 9 on ±0.347; relative error 2e−17.
@@ -68,7 +69,7 @@ def _exponential_parts(x: Any) -> Any:
 
 
 @inlined
-def exp(x: Any) -> Any:
+def exp(x):
     """exp(x); zero below −708, where results would lose digits. Relative error ≤ 3e−16."""
     bounded = x
     if bounded < -708.0:
@@ -86,7 +87,7 @@ def exp(x: Any) -> Any:
 
 
 @inlined
-def expm1_negative(x: Any) -> Any:
+def expm1_negative(x):
     """expm1(x) for x ≤ 0; relative error ≤ 4e−16."""
     if x < -40.0:
         x = -40.0
@@ -96,7 +97,7 @@ def expm1_negative(x: Any) -> Any:
 
 
 @inlined
-def complementary(x: Any) -> Any:
+def complementary(x):
     """1 − exp(x²) erfc(x) for x ≥ 0, with relative errors up to 1e−16·exp(x²).
 
     It is u times a polynomial of degree 13 in u = x/(x + 4), fitted on 0 ≤ x ≤ 6 so that h below
@@ -121,7 +122,7 @@ def complementary(x: Any) -> Any:
 
 
 @inlined
-def erfcx(x: Any) -> Any:
+def erfcx(x):
     """exp(x²) erfc(x) for x ≥ 0; relative error ≤ 6e−16.
 
     (1 + 2x) times it is a polynomial of degree 22 in y = (x − 3.75)/(x + 3.75), fitted for all
@@ -155,7 +156,7 @@ def erfcx(x: Any) -> Any:
 
 
 @inlined
-def erf_and_fall(x: Any) -> Any:
+def erf_and_fall(x):
     """(erf(x), 1 − exp(−x²)) for x ≥ 0, both relatively accurate to 4e−16."""
     if x > 8.0:
         x = 8.0
@@ -166,7 +167,7 @@ def erf_and_fall(x: Any) -> Any:
 
 
 @inlined
-def h(x: Any) -> Any:
+def h(x):
     """expm1(−x²)/√π + x·erf(x) for x ≥ 0; relative error ≤ 1.1e−15 from x²/√π to x − 1/√π.
 
     E|X − Y| of normals exceeds its value at equal means by r·h(gap/r), r² = 2(σ² + τ²).
@@ -176,7 +177,7 @@ def h(x: Any) -> Any:
 
 
 @inlined
-def normal_cdf(z: Any) -> Any:
+def normal_cdf(z):
     """Φ(z); absolute error ≤ 3e−16, exactly 0 or 1 beyond 8.3 standard deviations."""
     x = abs(z) * math.sqrt(0.5)
     if x > 8.0:
@@ -190,14 +191,14 @@ def normal_cdf(z: Any) -> Any:
 
 
 @inlined
-def split(x: Any) -> Any:
+def split(x):
     """(e + 1023, m) with x = m·2^e, 1 ≤ m < 2, for positive x that is not denormal."""
     b = bits(x)
     return (b & 0x7FF0000000000000) >> 52, from_bits((b & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
 
 
 @inlined
-def _log_parts(x: Any) -> Any:
+def _log_parts(x):
     """(e, m) with x = m·2^e, √½ ≤ m < √2, e as a float."""
     # Counting from √½ puts the exponent up for mantissas above √2.
     b = bits(x) - 0x3FE6A09E667F3BCD
@@ -209,7 +210,7 @@ def _log_parts(x: Any) -> Any:
 
 
 @inlined
-def _log_near_one(f: Any) -> Any:
+def _log_near_one(f):
     """log(1 + f) for √½ ≤ 1 + f ≤ √2: 2s + s³ p(s²), s = f/(2 + f).
 
     p of degree 6 on 0 ≤ s² ≤ 0.0295; relative error 2e−18.
@@ -227,14 +228,14 @@ def _log_near_one(f: Any) -> Any:
 
 
 @inlined
-def log(x: Any) -> Any:
+def log(x):
     """log(x) for positive x that is finite and not denormal; relative error ≤ 5e−16."""
     e, m = _log_parts(x)
     return e * _LOG2_HIGH + (_log_near_one(m - 1.0) + e * _LOG2_LOW)
 
 
 @inlined
-def log1p(x: Any) -> Any:
+def log1p(x):
     """log(1 + x) for finite x ≥ −1 + 1e−300; relative error ≤ 5e−16."""
     e, m = _log_parts(1.0 + x)
     f = m - 1.0
@@ -244,7 +245,7 @@ def log1p(x: Any) -> Any:
 
 
 @inlined
-def cos_sin(x: Any) -> Any:
+def cos_sin(x):
     """(cos(x), sin(x)) for |x| ≤ 1e6; absolute error ≤ 2e−16.
 
     On |r| ≤ π/4: sin(r) = r + r³ p(r²), cos(r) = 1 − r²/2 + r⁴ q(r²), both of degree 5; errors

@@ -50,8 +50,8 @@ SOURCES = digest_of_sources()
 class StoredCode(NullCache):
     """The compiled code of one kernel, for numba's dispatcher."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = f"{function.__module__}.{function.__qualname__}"
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._name = f"{function.__module__}.{name or function.__qualname__}"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel as it was stored, or None."""

@@ -1,12 +1,11 @@
 """Power sums over the coordinates of normals: the coefficients of ``expectations.expansion``."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
-from kuq._numba.compiling import Int, inlined, kernel, outputs, reduction, rows, spread
+from kuq._numba.compiling import Int, kernel, outputs, reduction, rows, spread
 
 #: Coordinates worked together: their powers stay in the first cache.
 _BLOCK = 256
@@ -31,21 +30,8 @@ def pair_sums(
     return out
 
 
-def self_sums(scale: np.ndarray, count: int) -> np.ndarray:
-    """Sums of a^k, (count, I, n), of laws (I, n, d)."""
-    scale = np.ascontiguousarray(scale)
-    laws, n, d = scale.shape
-    out = np.empty((count, laws, n))
-
-    def task(start: int, stop: int) -> None:
-        _self_sums(scale, out, start, stop)
-
-    spread(task, n, count * laws * n * d / 20)
-    return out
-
-
 @reduction
-def _prepare(loc: Any, scale: Any, loc2: Any, scale2: Any, c: Any, u: Any, distance: Any) -> Any:
+def _prepare(loc, scale, loc2, scale2, c, u, distance):
     total, change, length = 0.0, 0.0, 0.0
     for k in range(c.size):
         # The difference of the scales is formed before anything scales it.
@@ -59,7 +45,7 @@ def _prepare(loc: Any, scale: Any, loc2: Any, scale2: Any, c: Any, u: Any, dista
 
 
 @reduction
-def _next_powers(c: Any, u: Any, power: Any, even: Any, odd: Any, distance: Any) -> Any:
+def _next_powers(c, u, power, even, odd, distance):
     """From the k-th powers to the next ones, in place, and their sums."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for k in range(c.size):
@@ -79,9 +65,7 @@ _LAW = rows(3)
 
 
 @kernel(_LAW, _LAW, _LAW, _LAW, outputs(5), Int, Int)
-def _pair_sums(
-    loc_p: Any, scale_p: Any, loc_q: Any, scale_q: Any, out: Any, start: Any, stop: Any
-) -> None:
+def _pair_sums(loc_p, scale_p, loc_q, scale_q, out, start, stop):
     count, n, d = out.shape[1], loc_p.shape[1], loc_p.shape[2]
     work = np.empty((6, _BLOCK))
     for flat in range(start, stop):
@@ -113,34 +97,3 @@ def _pair_sums(
                     out[1, k, i, j, column] += s1
                     out[2, k, i, j, column] += s2
                     out[3, k, i, j, column] += s3
-
-
-@inlined
-def _squares(scale: Any, a: Any, power: Any) -> None:
-    for k in range(a.size):
-        a[k] = 4.0 * scale[k] * scale[k]
-        power[k] = 1.0
-
-
-@reduction
-def _next_power(a: Any, power: Any) -> Any:
-    total = 0.0
-    for k in range(a.size):
-        power[k] = power[k] * a[k]
-        total += power[k]
-    return total
-
-
-@kernel(_LAW, outputs(3), Int, Int)
-def _self_sums(scale: Any, out: Any, start: Any, stop: Any) -> None:
-    d = scale.shape[2]
-    work = np.empty((2, _BLOCK))
-    for column in range(start, stop):
-        for i in range(scale.shape[0]):
-            out[:, i, column] = 0.0
-            for begin in range(0, d, _BLOCK):
-                end = min(begin + _BLOCK, d)
-                a, power = work[0, : end - begin], work[1, : end - begin]
-                _squares(scale[i, column, begin:end], a, power)
-                for k in range(out.shape[0]):
-                    out[k, i, column] += _next_power(a, power)

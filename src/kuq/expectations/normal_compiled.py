@@ -10,10 +10,10 @@ Innermost loops run over nodes if there are four or more, else over lanes, which
 coordinates among them.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def _bounds_of(loc: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 @inlined
-def _largest(row: Any) -> Any:
+def _largest(row):
     """The largest absolute value; NaN if there is one."""
     found, missing = 0.0, False
     for k in range(row.size):
@@ -96,20 +96,20 @@ def _largest(row: Any) -> Any:
 
 
 @inlined
-def _cut(x: Any, bound: Any) -> Any:
+def _cut(x, bound):
     """x between ±bound; NaN stays."""
     x = bound if x > bound else x
     return -bound if x < -bound else x
 
 
 @inlined
-def _is_moderate(t: Any, length: Any) -> Any:
+def _is_moderate(t, length):
     """Whether 16 factors 1 + 4tσ² can be multiplied. No for NaN, which logarithms would hide."""
     return 4.0 * t * length * length < _LARGEST_FACTOR and t < _LARGEST_NODE
 
 
 @kernel(rows(3), rows(3), outputs(3))
-def _bounds(loc: Any, scale: Any, out: Any) -> None:
+def _bounds(loc, scale, out):
     for i in range(out.shape[0]):
         for c in range(out.shape[1]):
             out[i, c, 0] = _largest(scale[i, c])
@@ -117,7 +117,7 @@ def _bounds(loc: Any, scale: Any, out: Any) -> None:
 
 
 @inlined
-def _start(state: Any, width: Any) -> None:
+def _start(state, width):
     fill(state, 0.0)
     for q in range(width):
         state[_P + q] = 1.0
@@ -127,7 +127,7 @@ def _start(state: Any, width: Any) -> None:
 
 
 @inlined
-def _advance(state: Any, q: Any, t: Any, p4: Any, q4: Any, difference: Any, delta2: Any) -> None:
+def _advance(state, q, t, p4, q4, difference, delta2):
     """Take in one coordinate: p4 = 4σ², q4 = 4τ², difference = 4(σ² − τ²), delta2 = 2δ²."""
     a, b = t * p4 + 1.0, t * q4 + 1.0
     c = a + b
@@ -147,14 +147,14 @@ def _advance(state: Any, q: Any, t: Any, p4: Any, q4: Any, difference: Any, delt
 
 
 @inlined
-def _prepared(x: Any, s: Any, y: Any, r: Any) -> Any:
+def _prepared(x, s, y, r):
     """What ``_advance`` takes in."""
     # The difference of the scales is formed before anything scales it.
     return 4.0 * s * s, 4.0 * r * r, 4.0 * ((s - r) * (s + r)), 2.0 * (x - y) * (x - y)
 
 
 @inlined
-def _put_aside(state: Any, row: Any, power_row: Any, q: Any) -> None:
+def _put_aside(state, row, power_row, q):
     power, mantissa = split(state[row + q])
     state[row + q] = mantissa
     # From integer to float without a conversion, which AVX2 does not have.
@@ -162,7 +162,7 @@ def _put_aside(state: Any, row: Any, power_row: Any, q: Any) -> None:
 
 
 @inlined
-def _normalise(state: Any, width: Any) -> None:
+def _normalise(state, width):
     for q in range(width):
         _put_aside(state, _P, _P_POWER, q)
         _put_aside(state, _Q, _Q_POWER, q)
@@ -170,7 +170,7 @@ def _normalise(state: Any, width: Any) -> None:
 
 
 @inlined
-def _take_logarithms(state: Any, width: Any) -> None:
+def _take_logarithms(state, width):
     for q in range(width):
         gap = max(state[_GAP + q], -1.0 + 1e-15)
         state[_GAP_SUM + q] += log1p(gap)
@@ -183,7 +183,7 @@ def _take_logarithms(state: Any, width: Any) -> None:
 
 
 @inlined
-def _finish(state: Any, width: Any, d: Any, out: Any) -> None:
+def _finish(state, width, d, out):
     """The six numbers of every node into out (6, …) of the state's own width."""
     _take_logarithms(state, width)
     for q in range(width):
@@ -200,9 +200,7 @@ def _finish(state: Any, width: Any, d: Any, out: Any) -> None:
 
 
 @inlined
-def _at_nodes(
-    t: Any, p4: Any, q4: Any, difference: Any, delta2: Any, state: Any, result: Any
-) -> None:
+def _at_nodes(t, p4, q4, difference, delta2, state, result):
     width, d = t.size, p4.size
     _start(state, width)
     for k in range(d):
@@ -216,9 +214,7 @@ def _at_nodes(
 
 
 @inlined
-def _over_lanes(
-    t: Any, loc: Any, scale: Any, loc2: Any, scale2: Any, state: Any, result: Any
-) -> None:
+def _over_lanes(t, loc, scale, loc2, scale2, state, result):
     """One node: lanes take every 16th coordinate, and their results are added."""
     d = loc.size
     lanes = _LANES if d >= _FEW_COORDINATES else _FEW_LANES
@@ -245,7 +241,7 @@ def _over_lanes(
 
 
 @inlined
-def _slowly(t: Any, loc: Any, scale: Any, loc2: Any, scale2: Any, result: Any, q: Any) -> None:
+def _slowly(t, loc, scale, loc2, scale2, result, q):
     """One node in units in which the kernel has width one; nothing overflows."""
     root = math.sqrt(t)
     for m in range(6):
@@ -265,9 +261,7 @@ def _slowly(t: Any, loc: Any, scale: Any, loc2: Any, scale2: Any, result: Any, q
 
 
 @inlined
-def _prepare(
-    loc: Any, scale: Any, loc2: Any, scale2: Any, p4: Any, q4: Any, difference: Any, delta2: Any
-) -> None:
+def _prepare(loc, scale, loc2, scale2, p4, q4, difference, delta2):
     for k in range(loc.size):
         p4[k], q4[k], difference[k], delta2[k] = _prepared(loc[k], scale[k], loc2[k], scale2[k])
 
@@ -276,18 +270,7 @@ _LAW = rows(3)
 
 
 @kernel(inputs(4), _LAW, _LAW, _LAW, _LAW, _LAW, _LAW, outputs(5), Int, Int)
-def _overlap(
-    t: Any,
-    loc_p: Any,
-    scale_p: Any,
-    loc_q: Any,
-    scale_q: Any,
-    bounds_p: Any,
-    bounds_q: Any,
-    out: Any,
-    start: Any,
-    stop: Any,
-) -> None:
+def _overlap(t, loc_p, scale_p, loc_q, scale_q, bounds_p, bounds_q, out, start, stop):
     count, n, d = t.shape[0], loc_p.shape[1], loc_p.shape[2]
     p4, q4, difference, delta2 = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     state, result, nodes = np.empty(_STATE), np.empty((6, _WIDTH)), np.empty(_WIDTH)
@@ -325,19 +308,19 @@ def _overlap(
 
 
 @inlined
-def _grow(state: Any, q: Any, x: Any) -> None:
+def _grow(state, q, x):
     state[q] += state[q] * x + x
 
 
 @inlined
-def _absorb(state: Any, width: Any) -> None:
+def _absorb(state, width):
     for q in range(width):
         state[_WIDTH + q] += log1p(state[q])
         state[q] = 0.0
 
 
 @kernel(inputs(3), _LAW, outputs(3), Int, Int)
-def _self_affinity(t: Any, scale: Any, out: Any, start: Any, stop: Any) -> None:
+def _self_affinity(t, scale, out, start, stop):
     count, n, d = t.shape[0], scale.shape[1], scale.shape[2]
     squares, state, nodes = np.empty(d), np.empty(2 * _WIDTH), np.empty(_WIDTH)
     for flat in range(start, stop):
@@ -374,7 +357,7 @@ def _self_affinity(t: Any, scale: Any, out: Any, start: Any, stop: Any) -> None:
 
 
 @inlined
-def _sum_over_lanes(t: Any, squares: Any, state: Any) -> Any:
+def _sum_over_lanes(t, squares, state):
     fill(state, 0.0)
     for start in range(0, squares.size, _LANES):
         part = squares[start : min(start + _LANES, squares.size)]

@@ -39,9 +39,6 @@ class AtomPairs(Form, Crossing):
     def cancels(self, problem: Problem) -> bool:
         return any(group.atoms > 1 for group in problem.groups)
 
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
         inner = xp.concat([self.inside(measure, group) for group in stack.groups], axis=0)

@@ -50,9 +50,6 @@ class Distances(Form, Differentiated):
     def cancels(self, problem: Problem) -> bool:
         return True
 
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         return _statistics(measure, pooled(stack))
 
@@ -160,6 +157,6 @@ def profile_of(score: Score) -> tuple[str, float] | None:
     if isinstance(score, Laplace):
         return "exponential", 0.0
     if isinstance(score, Matern):
-        names = {0.5: "exponential", 1.5: "matern-3/2", 2.5: "matern-5/2"}
+        names = {0.5: "exponential", 1.5: "matern_3_2", 2.5: "matern_5_2"}
         return (names[score.nu], 0.0) if score.nu in names else None
     return None

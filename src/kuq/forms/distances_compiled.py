@@ -4,6 +4,7 @@ Distances are sums of squared differences, so no digit is lost however close dra
 distances from one draw to those after it is filled first; the profile then runs over the row.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
@@ -11,15 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from kuq._numba.compiling import (
     Int,
+    Real,
     fill,
     inlined,
     inputs,
     kernel,
     outputs,
+    positions,
     reduction,
     rows,
     spread,
@@ -27,18 +29,11 @@ from kuq._numba.compiling import (
 from kuq._numba.mathematics import exp, expm1_negative, log, log1p
 from kuq.forms.exponential_draws_compiled import _steps
 
-_OWNERS = types.Array(types.int64, 1, "C", readonly=True)
+#: Draws, their weights and owners, and the weights of these; one over the bandwidth, and a
+#: parameter of the kernel; sums inside of members and between them; the first entry and the last.
 _SIGNATURE = (
-    rows(3),
-    rows(2),
-    _OWNERS,
-    inputs(1),
-    inputs(1),
-    types.float64,
-    outputs(2),
-    outputs(2),
-    Int,
-    Int,
+    *(rows(3), rows(2), positions(1), inputs(1)),
+    *(inputs(1), Real, outputs(2), outputs(2), Int, Int),
 )
 
 
@@ -46,48 +41,48 @@ _SIGNATURE = (
 
 
 @inlined
-def _root(s: Any, parameter: Any) -> Any:
+def _root(s, parameter):
     return math.sqrt(s)
 
 
 @inlined
-def _power(s: Any, parameter: Any) -> Any:
+def _power(s, parameter):
     safe = s if s > 1e-300 else 1e-300
     value = exp(0.5 * parameter * log(safe))
     return value if s > 1e-300 else s  # zero, or NaN
 
 
 @inlined
-def _bump(s: Any, parameter: Any) -> Any:
+def _bump(s, parameter):
     return -expm1_negative(-s)
 
 
 @inlined
-def _rational(s: Any, parameter: Any) -> Any:
+def _rational(s, parameter):
     value = -expm1_negative(-parameter * log1p(s))
     return value if s >= 0.0 else s  # NaN
 
 
 @inlined
-def _exponential(s: Any, parameter: Any) -> Any:
+def _exponential(s, parameter):
     return -expm1_negative(-math.sqrt(s))
 
 
 @inlined
-def _matern_3_2(s: Any, parameter: Any) -> Any:
+def _matern_3_2(s, parameter):
     z = math.sqrt(3.0 * s)
     return _steps(700.0 if z > 700.0 else z)[2]
 
 
 @inlined
-def _matern_5_2(s: Any, parameter: Any) -> Any:
+def _matern_5_2(s, parameter):
     z = math.sqrt(5.0 * s)
     _, _, second, third = _steps(700.0 if z > 700.0 else z)
     return (second + 2.0 * third) / 3.0
 
 
 @reduction
-def _squared_distance(x: Any, y: Any) -> Any:
+def _squared_distance(x, y):
     total = 0.0
     for k in range(x.size):
         gap = x[k] - y[k]
@@ -96,7 +91,7 @@ def _squared_distance(x: Any, y: Any) -> Any:
 
 
 @reduction
-def _four_squared_distances(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+def _four_squared_distances(x, a, b, c, d):
     """To four draws at once, so that x is loaded once."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     for k in range(x.size):
@@ -113,7 +108,7 @@ def _four_squared_distances(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @inlined
-def _fill_row(draws: Any, i: Any, row: Any) -> None:
+def _fill_row(draws, i, row):
     """Squared distances from draw i to those after it."""
     count = draws.shape[0] - i - 1
     whole = count - count % 4
@@ -127,97 +122,57 @@ def _fill_row(draws: Any, i: Any, row: Any) -> None:
         row[j] = _squared_distance(x, draws[i + 1 + j])
 
 
-@inlined
-def _loop(
-    profile: Any,
-    values: Any,
-    weights: Any,
-    owners: Any,
-    members: Any,
-    inverse: Any,
-    parameter: Any,
-    within: Any,
-    sums: Any,
-    start: Any,
-    stop: Any,
-) -> None:
-    count = values.shape[1]
-    row, by_member = np.empty(count), np.empty(members.size)
-    for c in range(start, stop):
-        factor = inverse[c] * inverse[c]
-        fill(by_member, 0.0)
-        between = 0.0
-        w = weights[c] if weights.shape[0] > 1 else weights[0]
-        for i in range(count - 1):
-            rest = count - i - 1
-            _fill_row(values[c], i, row)
-            for j in range(rest):
-                row[j] = w[i + 1 + j] * profile(row[j] * factor, parameter)
-            m = owners[i]
-            j = 0
-            while j < rest:
-                # The draws of one member stand side by side.
-                other = owners[i + 1 + j]
-                total = 0.0
-                while j < rest and owners[i + 1 + j] == other:
-                    total += row[j]
-                    j += 1
-                if other == m:
-                    by_member[m] += w[i] * total
-                else:
-                    between += members[m] * members[other] * (w[i] * total)
-        inside = 0.0
-        for m in range(members.size):
-            within[m, c] = by_member[m]
-            inside += members[m] * (1.0 - members[m]) * by_member[m]
-        sums[0, c] = 2.0 * (between - inside)
-        sums[1, c] = 2.0 * between
+def _loop(name: str, profile: Any) -> Callable[..., None]:
+    """All pairs of draws under one kernel."""
+
+    @kernel(*_SIGNATURE, name=name)
+    def loop(values, weights, owners, members, inverse, parameter, within, sums, start, stop):
+        count = values.shape[1]
+        row, by_member = np.empty(count), np.empty(members.size)
+        for c in range(start, stop):
+            factor = inverse[c] * inverse[c]
+            fill(by_member, 0.0)
+            between = 0.0
+            w = weights[c] if weights.shape[0] > 1 else weights[0]
+            for i in range(count - 1):
+                rest = count - i - 1
+                _fill_row(values[c], i, row)
+                for j in range(rest):
+                    row[j] = w[i + 1 + j] * profile(row[j] * factor, parameter)
+                m = owners[i]
+                j = 0
+                while j < rest:
+                    # The draws of one member stand side by side.
+                    other = owners[i + 1 + j]
+                    total = 0.0
+                    while j < rest and owners[i + 1 + j] == other:
+                        total += row[j]
+                        j += 1
+                    if other == m:
+                        by_member[m] += w[i] * total
+                    else:
+                        between += members[m] * members[other] * (w[i] * total)
+            inside = 0.0
+            for m in range(members.size):
+                within[m, c] = by_member[m]
+                inside += members[m] * (1.0 - members[m]) * by_member[m]
+            sums[0, c] = 2.0 * (between - inside)
+            sums[1, c] = 2.0 * between
+
+    return loop
 
 
-@kernel(*_SIGNATURE)
-def _root_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_root, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-@kernel(*_SIGNATURE)
-def _power_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_power, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-@kernel(*_SIGNATURE)
-def _bump_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_bump, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-@kernel(*_SIGNATURE)
-def _rational_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_rational, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-@kernel(*_SIGNATURE)
-def _exponential_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_exponential, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-@kernel(*_SIGNATURE)
-def _matern_3_2_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_matern_3_2, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-@kernel(*_SIGNATURE)
-def _matern_5_2_sums(x, w, owners, members, inverse, parameter, within, sums, start, stop):  # type: ignore[no-untyped-def]
-    _loop(_matern_5_2, x, w, owners, members, inverse, parameter, within, sums, start, stop)
-
-
-_LOOPS: dict[str, Callable[..., None]] = {
-    "root": _root_sums,
-    "power": _power_sums,
-    "bump": _bump_sums,
-    "rational": _rational_sums,
-    "exponential": _exponential_sums,
-    "matern-3/2": _matern_3_2_sums,
-    "matern-5/2": _matern_5_2_sums,
+_PROFILES = {
+    "root": _root,
+    "power": _power,
+    "bump": _bump,
+    "rational": _rational,
+    "exponential": _exponential,
+    "matern_3_2": _matern_3_2,
+    "matern_5_2": _matern_5_2,
 }
+#: Compiled when they are first used.
+_LOOPS = {name: _loop(name, profile) for name, profile in _PROFILES.items()}
 
 
 def statistics(

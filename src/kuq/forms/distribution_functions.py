@@ -57,9 +57,6 @@ class DistributionFunctions(Form):
     def scratch(self, problem: Problem) -> int:
         return -(-problem.members // 4)
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
     def any_units(self, problem: Problem) -> bool:
         return True
 

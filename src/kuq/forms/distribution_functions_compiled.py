@@ -1,13 +1,11 @@
 """Many scalar normals under |x − y|: the dispersion as an integral over distribution functions."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import types
 
-from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import Int, fill, inlined, inputs, kernel, outputs, positions, spread
 from kuq._numba.mathematics import normal_cdf
 
 #: Grid points worked together; fewer for large ensembles, whose values must fit the cache.
@@ -43,7 +41,7 @@ def dispersion(
 
 
 @inlined
-def _fill(points: Any, loc: Any, scale: Any, values: Any) -> None:
+def _fill(points, loc, scale, values):
     """F at sorted points. A point mass has ½ where it sits."""
     if points[points.size - 1] < loc - _WING * scale:
         fill(values, 0.0)
@@ -56,33 +54,20 @@ def _fill(points: Any, loc: Any, scale: Any, values: Any) -> None:
 
 
 @inlined
-def _add(weight: Any, values: Any, mean: Any) -> None:
+def _add(weight, values, mean):
     for k in range(values.size):
         mean[k] += weight * values[k]
 
 
 @inlined
-def _add_squares(weight: Any, values: Any, mean: Any, variance: Any) -> None:
+def _add_squares(weight, values, mean, variance):
     for k in range(values.size):
         difference = values[k] - mean[k]
         variance[k] += weight * difference * difference
 
 
-_COUNTS = types.Array(types.int64, 1, "A", readonly=True)
-
-
-@kernel(inputs(2), inputs(2), inputs(1), inputs(1), inputs(1), _COUNTS, outputs(1), Int, Int)
-def _dispersion(
-    loc: Any,
-    scale: Any,
-    weights: Any,
-    start: Any,
-    step: Any,
-    count: Any,
-    out: Any,
-    first: Any,
-    last: Any,
-) -> None:
+@kernel(inputs(2), inputs(2), inputs(1), inputs(1), inputs(1), positions(1), outputs(1), Int, Int)
+def _dispersion(loc, scale, weights, start, step, count, out, first, last):
     members = loc.shape[0]
     block = _BLOCK if members < _LARGE_ENSEMBLE else _SHORT_BLOCK
     values = np.empty((members, block))

@@ -31,10 +31,6 @@ class Evidential(Form):
     def any_units(self, problem: Problem) -> bool:
         return True
 
-    @final
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
 
 def _parameters(stack: Stack) -> tuple[Array, Array, Array]:
     """nu, alpha, beta, (n, d)."""

@@ -12,10 +12,10 @@ B² = 1 + r', S² = A² + B², ρ = (r + r')/ν and T² = S² + ρ, what two mem
 all terms of which are ≥ 0; A − B is a difference of (A² − 1 − x)/(A + √(1 + x)).
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -44,13 +44,13 @@ def coordinates(
 
 
 @inlined
-def _reach(q: Any) -> Any:
+def _reach(q):
     """A solution w of e^(−w) − 1 + w ≥ q."""
     return q + min(1.0, math.sqrt(2.0 * q))
 
 
 @inlined
-def _window(x: Any, alpha: Any, digits: Any) -> Any:
+def _window(x, alpha, digits):
     """The step of u and both ends."""
     q = digits / alpha
     # |Γ(α + iτ)| is less than Γ(α) exp(−digits) at the frequency τ = yα of the trapezoid rule.
@@ -67,7 +67,7 @@ def _window(x: Any, alpha: Any, digits: Any) -> Any:
 
 
 @inlined
-def _remainder(u: Any) -> Any:
+def _remainder(u):
     """e^u − 1 − u, relatively accurate."""
     if abs(u) > 0.1:
         return math.expm1(u) - u
@@ -78,7 +78,7 @@ def _remainder(u: Any) -> Any:
 
 
 @reduction
-def _pairs(i: Any, w: Any, r: Any, root: Any, offset: Any, inverse_nu: Any) -> Any:
+def _pairs(i, w, r, root, offset, inverse_nu):
     """Σ_{j<i} of what i has with j."""
     own, distance, r_own = root[i], offset[i], r[i]
     total = 0.0
@@ -97,17 +97,7 @@ def _pairs(i: Any, w: Any, r: Any, root: Any, offset: Any, inverse_nu: Any) -> A
 
 
 @kernel(*(inputs(1),) * 3, Real, *(outputs(1),) * 3, Int, Int)
-def _coordinates(
-    x: Any,
-    nu: Any,
-    alpha: Any,
-    digits: Any,
-    lack: Any,
-    within: Any,
-    gap: Any,
-    first: Any,
-    last: Any,
-) -> None:
+def _coordinates(x, nu, alpha, digits, lack, within, gap, first, last):
     w, r, root, offset = np.empty(_MOST), np.empty(_MOST), np.empty(_MOST), np.empty(_MOST)
     for c in range(first, last):
         lack[c] = within[c] = gap[c] = math.nan

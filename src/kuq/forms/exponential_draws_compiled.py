@@ -8,9 +8,8 @@ Matérn 3/2 has P_2, and Matérn 5/2 has (P_2 + 2 P_3)/3. A gap g after a distan
 so that Σ_{b<a} w_b P_k(x_a − x_b) follows from its value at the draw before. All terms are ≥ 0.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import types
@@ -23,7 +22,7 @@ _BLOCK = 64
 
 
 @inlined
-def _steps(g: Any) -> Any:
+def _steps(g):
     """e^(−g), P_1(g), P_2(g) and P_3(g), relatively accurate."""
     e = exp(-g)
     # Σ_{j≥3} g^j/j! for g ≤ 1; beyond, differences lose no digits.
@@ -54,17 +53,7 @@ def _steps(g: Any) -> Any:
 
 
 @inlined
-def _advance(
-    x: Any,
-    before: Any,
-    w: Any,
-    w_before: Any,
-    inverse: Any,
-    share2: Any,
-    share3: Any,
-    state: Any,
-    total: Any,
-) -> None:
+def _advance(x, before, w, w_before, inverse, share2, share3, state, total):
     """Take in the next draw of every column."""
     share1 = 1.0 - share2 - share3
     for k in range(total.size):
@@ -84,7 +73,7 @@ def _advance(
 
 
 @kernel(inputs(2), inputs(2), inputs(1), types.float64, types.float64, outputs(1))
-def _sums(values: Any, weights: Any, inverse: Any, share2: Any, share3: Any, out: Any) -> None:
+def _sums(values, weights, inverse, share2, share3, out):
     n, count = values.shape
     x, w = np.empty((2, _BLOCK)), np.empty((2, _BLOCK))
     rate, state = np.empty(_BLOCK), np.empty((4, _BLOCK))

@@ -251,13 +251,13 @@ class Form(ABC):
     def scratch(self, problem: Problem) -> int:
         """How many numbers one batch entry touches at once."""
 
-    @abstractmethod
     def any_units(self, problem: Problem) -> bool:
         """Whether no square can leave the range of floats, so that laws may come as they are."""
+        return False
 
-    @abstractmethod
     def cancels(self, problem: Problem) -> bool:
         """Whether the dispersion is a difference, which loses the digits of members that agree."""
+        return False
 
     @abstractmethod
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
@@ -310,8 +310,3 @@ class Differentiated(ABC):
         It takes the arrays of the groups' atoms, contiguous and all of them float32 or float64;
         ``wanted`` says for each whether its derivative is. Entropies may be missing if nobody asks.
         """
-
-
-def pairs(problem: Problem) -> int:
-    """Pairs of atoms of all members."""
-    return math.comb(problem.atoms + 1, 2)

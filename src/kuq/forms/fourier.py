@@ -50,12 +50,6 @@ class Fourier(Form):
     def scratch(self, problem: Problem) -> int:
         return -(-problem.atoms // (8 if problem.reading is Reading.COMPILED else 4))
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         """Lost are entries whose series is too long, or whose results are too small against 1."""
         xp = namespace(stack.reference)

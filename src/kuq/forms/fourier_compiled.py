@@ -4,10 +4,10 @@
 draws times the length of the series.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def sums(
 
 
 @inlined
-def _turn(values: Any, centre: Any, omega: Any, cosine: Any, sine: Any) -> None:
+def _turn(values, centre, omega, cosine, sine):
     largest = 0.0
     for j in range(values.size):
         largest = max(largest, abs(values[j] - centre))
@@ -85,7 +85,7 @@ def _turn(values: Any, centre: Any, omega: Any, cosine: Any, sine: Any) -> None:
 
 
 @inlined
-def _square(work: Any, source: Any, target: Any, size: Any) -> None:
+def _square(work, source, target, size):
     """Rows of complex numbers: target = source²."""
     for j in range(size):
         x, y = work[source + j], work[source + _BLOCK + j]
@@ -94,7 +94,7 @@ def _square(work: Any, source: Any, target: Any, size: Any) -> None:
 
 
 @inlined
-def _times(work: Any, first: Any, second: Any, target: Any, size: Any) -> None:
+def _times(work, first, second, target, size):
     """Rows of complex numbers: target = first · second."""
     for j in range(size):
         a, b = work[first + j], work[first + _BLOCK + j]
@@ -104,7 +104,7 @@ def _times(work: Any, first: Any, second: Any, target: Any, size: Any) -> None:
 
 
 @reduction
-def _product_sums(work: Any, small: Any, size: Any) -> Any:
+def _product_sums(work, small, size):
     """Σ of the four products of the parts of the large power and of a small one."""
     rr, ii, ir, ri = 0.0, 0.0, 0.0, 0.0
     for j in range(size):
@@ -118,7 +118,7 @@ def _product_sums(work: Any, small: Any, size: Any) -> Any:
 
 
 @reduction
-def _large_sums(work: Any, size: Any) -> Any:
+def _large_sums(work, size):
     real, imaginary = 0.0, 0.0
     for j in range(size):
         real += work[_LARGE + j]
@@ -127,7 +127,7 @@ def _large_sums(work: Any, size: Any) -> Any:
 
 
 @inlined
-def _add_neighbours(work: Any, small: Any, size: Any, a: Any, k: Any, phi: Any) -> None:
+def _add_neighbours(work, small, size, a, k, phi):
     """The terms k ± a, from the four products of the parts of z^k and z^a."""
     rr, ii, ir, ri = _product_sums(work, small, size)
     phi[0, k + a] += rr - ii
@@ -138,9 +138,7 @@ def _add_neighbours(work: Any, small: Any, size: Any, a: Any, k: Any, phi: Any) 
 
 
 @inlined
-def _characteristic(
-    values: Any, centre: Any, omega: Any, weights: Any, length: Any, work: Any, phi: Any
-) -> None:
+def _characteristic(values, centre, omega, weights, length, work, phi):
     """φ_k for k < length, or some more, into phi; without weights the draws have 1/N each.
 
     With z = exp(iωx) every k is 7b ± a with a ≤ 3. The real products of z^a and z^7b, four for
@@ -192,17 +190,8 @@ _SIGNATURE = (
 
 @kernel(*_SIGNATURE)
 def _over_draws(
-    values: Any,
-    centre: Any,
-    omega: Any,
-    coefficients: Any,
-    weights: Any,
-    member_weights: Any,
-    within: Any,
-    dispersion: Any,
-    start: Any,
-    stop: Any,
-) -> None:
+    values, centre, omega, coefficients, weights, member_weights, within, dispersion, start, stop
+):
     members, longest = values.shape[0], coefficients.shape[0]
     room = longest + 6  # the last multiple of 7 may lie three above the last term, plus three
     work, phi = np.empty(10 * _BLOCK), np.empty((members, 2, room))
@@ -232,7 +221,7 @@ def _over_draws(
 
 
 @reduction
-def _weighted_squares(factors: Any, phi: Any, mean: Any) -> Any:
+def _weighted_squares(factors, phi, mean):
     total = 0.0
     for k in range(factors.size):
         x, y = phi[0, k] - mean[0, k], phi[1, k] - mean[1, k]
@@ -241,7 +230,7 @@ def _weighted_squares(factors: Any, phi: Any, mean: Any) -> Any:
 
 
 @inlined
-def _turn_lanes(work: Any, lanes: Any, largest: Any) -> None:
+def _turn_lanes(work, lanes, largest):
     """Angles, which are where cosines will be, to cosines and sines."""
     if largest < _LARGEST_ANGLE:
         for q in range(lanes):
@@ -253,7 +242,7 @@ def _turn_lanes(work: Any, lanes: Any, largest: Any) -> None:
 
 
 @inlined
-def _next_power_of_lanes(work: Any, phi: Any, lanes: Any) -> None:
+def _next_power_of_lanes(work, phi, lanes):
     for q in range(lanes):
         real, imaginary = work[_REAL + q], work[_IMAGINARY + q]
         cosine, sine = work[_COSINE + q], work[_SINE + q]
@@ -266,7 +255,7 @@ def _next_power_of_lanes(work: Any, phi: Any, lanes: Any) -> None:
 
 
 @inlined
-def _add_squares(weights: Any, factor: Any, phi: Any, mean: Any, total: Any) -> None:
+def _add_squares(weights, factor, phi, mean, total):
     for q in range(total.size):
         x, y = phi[_REAL + q] - mean[_REAL + q], phi[_IMAGINARY + q] - mean[_IMAGINARY + q]
         total[q] += factor * weights[q] * (x * x + y * y)
@@ -279,17 +268,8 @@ _REAL, _IMAGINARY, _COSINE, _SINE = 0, _LANES, 2 * _LANES, 3 * _LANES
 
 @kernel(*_SIGNATURE)
 def _over_columns(
-    values: Any,
-    centre: Any,
-    omega: Any,
-    coefficients: Any,
-    weights: Any,
-    member_weights: Any,
-    within: Any,
-    dispersion: Any,
-    start: Any,
-    stop: Any,
-) -> None:
+    values, centre, omega, coefficients, weights, member_weights, within, dispersion, start, stop
+):
     members, _, count = values.shape
     length = coefficients.shape[0]
     work, phi = np.empty((count, 4 * _LANES)), np.empty((members, length, 2 * _LANES))

@@ -44,9 +44,6 @@ class Frequencies(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.members
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
     def any_units(self, problem: Problem) -> bool:
         return True
 

@@ -75,9 +75,6 @@ class Gram(Form):
     def cancels(self, problem: Problem) -> bool:
         return True
 
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
         if stack.member_count == 1:

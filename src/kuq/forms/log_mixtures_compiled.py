@@ -5,10 +5,10 @@ nodes differs from the one of 7 among them. All that is asked is made of the log
 members at the nodes.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +99,7 @@ _RULE = np.stack([_NODES, _WEIGHTS, _COARSE])
 
 
 @inlined
-def _excess(log_q: Any, log_p: Any) -> Any:
+def _excess(log_q, log_p):
     """q log(q/p) − q + p."""
     r = log_q - log_p
     q, p = exp(log_q), exp(log_p)
@@ -118,9 +118,7 @@ def _excess(log_q: Any, log_p: Any) -> Any:
 
 
 @inlined
-def _log_densities(
-    x: Any, first: Any, count: Any, loc: Any, inverse: Any, height: Any, terms: Any, out: Any
-) -> None:
+def _log_densities(x, first, count, loc, inverse, height, terms, out):
     """log Σ_k exp(height_k − z_k²/2) at the nodes; ``out`` holds the largest term in between."""
     fill(out, -math.inf)
     for k in range(count):
@@ -146,7 +144,7 @@ def _log_densities(
 
 
 @inlined
-def _mixed(logs: Any, shares: Any, start: Any, stop: Any, factor: Any, out: Any) -> None:
+def _mixed(logs, shares, start, stop, factor, out):
     """log Σ_m factor·w_m p_m at the nodes."""
     for q in range(_WIDTH):
         top = logs[start, q]
@@ -159,7 +157,7 @@ def _mixed(logs: Any, shares: Any, start: Any, stop: Any, factor: Any, out: Any)
 
 
 @inlined
-def _asked(logs: Any, shares: Any, question: Any, left: Any, mixed: Any, out: Any) -> None:
+def _asked(logs, shares, question, left, mixed, out):
     """The integrand of what is asked, at the nodes."""
     members = logs.shape[0]
     fill(out, 0.0)
@@ -185,7 +183,7 @@ def _asked(logs: Any, shares: Any, question: Any, left: Any, mixed: Any, out: An
 
 
 @inlined
-def _integrate(values: Any, half: Any, rule: Any) -> Any:
+def _integrate(values, half, rule):
     """The integral over a panel and its error, estimated as QUADPACK does."""
     fine, coarse = 0.0, 0.0
     for q in range(_WIDTH):
@@ -202,7 +200,7 @@ def _integrate(values: Any, half: Any, rule: Any) -> Any:
 
 
 @inlined
-def _is_wide(low: Any, high: Any, loc: Any, inverse: Any, count: Any) -> Any:
+def _is_wide(low, high, loc, inverse, count):
     """Whether a panel is wider than a component that it meets."""
     width = high - low
     for k in range(count):
@@ -225,19 +223,7 @@ def _is_wide(low: Any, high: Any, loc: Any, inverse: Any, count: Any) -> Any:
     Int,
     Int,
 )
-def _statistics(
-    weights: Any,
-    loc: Any,
-    scale: Any,
-    shares: Any,
-    question: Any,
-    left: Any,
-    rtol: Any,
-    rule: Any,
-    out: Any,
-    first: Any,
-    last: Any,
-) -> None:
+def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, first, last):
     members, components = loc.shape[1], loc.shape[2]
     most = min(_MOST_PANELS, max(64, 1048576 // (members + 1)))
     ends = np.empty((most, 2))

@@ -22,9 +22,6 @@ class LogForm(Form):
     def any_units(self, problem: Problem) -> bool:
         return True
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
 
 def compares_two(problem: Problem) -> bool:
     """Whether no mixture of several members is asked for."""

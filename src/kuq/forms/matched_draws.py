@@ -33,12 +33,6 @@ class MatchedDraws(Form):
     def scratch(self, problem: Problem) -> int:
         return 16 * problem.groups[0].atoms ** 2 * max(1, problem.dimension // 8)
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
         alone = xp.concat([_entropies(measure, group.atoms) for group in stack.groups], axis=0)

@@ -26,12 +26,6 @@ class MixtureFunctions(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.members * max(group.inner for group in problem.groups) ** 2
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
         count = max(law.atoms.inner for law in stack.groups)

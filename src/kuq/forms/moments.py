@@ -21,12 +21,6 @@ class Moments(Form):
         # Few arrays are alive at once, and short ones take less time than what stands around them.
         return -(-numbers // 2)
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
         variances = [moments.total_variance(group) for group in stack.groups]

@@ -31,9 +31,6 @@ class NormalFields(Form):
         # Two pairs at a time fill a piece; all members together are touched by few operations.
         return max(2, -(-problem.members // 8)) * problem.dimension
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
     def any_units(self, problem: Problem) -> bool:
         return problem.reading is Reading.COMPILED
 

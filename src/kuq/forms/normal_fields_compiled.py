@@ -1,9 +1,9 @@
 """Ensembles of normals with independent coordinates under the Gaussian kernel, as a whole."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def gaussian(
 
 
 @inlined
-def _divergence(parts: Any) -> Any:
+def _divergence(parts):
     """``expectations.overlap.divergence`` of the first column."""
     log_p, log_q, log_c = parts[0, 0], parts[1, 0], parts[2, 0]
     shift, gap, tilt = parts[3, 0], parts[4, 0], parts[5, 0]
@@ -44,16 +44,7 @@ def _divergence(parts: Any) -> Any:
 
 
 @kernel(rows(3), rows(3), inputs(1), inputs(1), outputs(2), outputs(1), Int, Int)
-def _gaussian(
-    loc: Any,
-    scale: Any,
-    weights: Any,
-    bandwidth: Any,
-    entropies: Any,
-    dispersion: Any,
-    start: Any,
-    stop: Any,
-) -> None:
+def _gaussian(loc, scale, weights, bandwidth, entropies, dispersion, start, stop):
     members, _, d = loc.shape
     state, parts = np.empty(_STATE), np.empty((6, _WIDTH))
     x, s, squares = np.empty((members, d)), np.empty((members, d)), np.empty(d)

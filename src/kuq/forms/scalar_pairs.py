@@ -137,9 +137,6 @@ class DrawPairs(Form, PairsDifferentiated):
     def cancels(self, problem: Problem) -> bool:
         return True
 
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         return _between_draws(measure, flattened(stack))
 

@@ -6,6 +6,7 @@ last. Columns are worked in blocks, so that the rows of a block stay in the cach
 atoms pass over them; the innermost loops run along columns and vectorise.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
@@ -13,9 +14,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import (
+    Int,
+    Real,
+    fill,
+    inlined,
+    inputs,
+    kernel,
+    outputs,
+    positions,
+    spread,
+)
 from kuq._numba.mathematics import (
     bits,
     erf_and_fall,
@@ -38,22 +48,25 @@ _TINY = 1e-200
 #: Numbers in bandwidths are cut here: squares stay finite and kernels there are zero anyway.
 _FAR = 1e150
 
-_OWNERS = types.Array(types.int64, 1, "C", readonly=True)
-_SINGLE = (inputs(2), inputs(2), inputs(1), inputs(1), types.float64, outputs(2), outputs(2))
-_WEIGHTED = (inputs(2), inputs(2), inputs(2), _OWNERS, *_SINGLE[2:])
+#: Location, scale and weight of atoms; their owners, and the weights of these; bandwidths, and a
+#: parameter of the kernel; entropies and sums; the first column and the one after the last.
+_SIGNATURE = (
+    *(inputs(2), inputs(2), inputs(2), positions(1), inputs(1)),
+    *(inputs(1), Real, outputs(2), outputs(2), Int, Int),
+)
 
 
 # Kernels: an atom (its width and something of it, and H), and a pair (D and its size).
 
 
 @inlined
-def _absolute_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
+def _absolute_atom(scale, inverse, parameter):
     s = scale * inverse
     return s, 0.0, s * (1.0 / _ROOT_PI)
 
 
 @inlined
-def _absolute_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any) -> Any:
+def _absolute_pair(gap, change, s, _s, t, _t, parameter):
     """``expectations.scalar`` derives the form."""
     r = math.sqrt(2.0 * (s * s + t * t))
     divisor = r if r > _TINY else _TINY
@@ -66,7 +79,7 @@ def _absolute_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, para
 
 
 @inlined
-def _gaussian_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
+def _gaussian_atom(scale, inverse, parameter):
     """u = σ/γ and √(1 + 4u²); H = ½ − ½(1 + 4u²)^(−½)."""
     u = scale * inverse
     u = _FAR if u > _FAR else u
@@ -75,9 +88,7 @@ def _gaussian_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
 
 
 @inlined
-def _gaussian_pair(
-    gap: Any, change: Any, u: Any, root: Any, v: Any, root2: Any, parameter: Any
-) -> Any:
+def _gaussian_pair(gap, change, u, root, v, root2, parameter):
     """With A = 1 + 4u², B = 1 + 4v², C = (A + B)/2, h = (A − B)/2C and p = √(AB)/C = √(1 − h²):
     ½A^(−½) + ½B^(−½) − C^(−½) = C^(−½) h² (1 + 2p)/((1 + p) p (√(2 + 2p) + 2p)), whose terms are
     ≥ 0. So no other form is needed for laws that are far apart.
@@ -93,7 +104,7 @@ def _gaussian_pair(
 
 
 @inlined
-def _laplace_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
+def _laplace_atom(scale, inverse, parameter):
     """σ/γ and its self affinity erfcx(σ/γ); H = (1 − erfcx)/2, by its terms where σ is small."""
     x = scale * inverse
     x = _FAR if x > _FAR else x
@@ -106,9 +117,7 @@ def _laplace_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
 
 
 @inlined
-def _laplace_pair(
-    gap: Any, change: Any, s: Any, own: Any, t: Any, own2: Any, parameter: Any
-) -> Any:
+def _laplace_pair(gap, change, s, own, t, own2, parameter):
     """½ erfcx + ½ erfcx less the affinity of X − Y ~ N(gap, σ²), all in bandwidths."""
     sigma = math.sqrt(s * s + t * t)
     sigma = sigma if sigma > 1e-100 else 1e-100
@@ -127,12 +136,12 @@ def _laplace_pair(
 
 
 @inlined
-def _point_atom(scale: Any, inverse: Any, parameter: Any) -> Any:
+def _point_atom(scale, inverse, parameter):
     return 0.0, 0.0, 0.0
 
 
 @inlined
-def _power_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any) -> Any:
+def _power_pair(gap, change, s, _s, t, _t, parameter):
     """gap^parameter."""
     safe = gap if gap > 1e-300 else 1e-300
     value = exp(parameter * log(safe))
@@ -141,7 +150,7 @@ def _power_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, paramet
 
 
 @inlined
-def _rational_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any) -> Any:
+def _rational_pair(gap, change, s, _s, t, _t, parameter):
     """1 − (1 + gap²)^(−parameter)."""
     value = -expm1_negative(-parameter * log1p(gap * gap))
     value = value if gap >= 0.0 else gap  # NaN
@@ -149,7 +158,7 @@ def _rational_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, para
 
 
 @inlined
-def _bump_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, parameter: Any) -> Any:
+def _bump_pair(gap, change, s, _s, t, _t, parameter):
     """1 − exp(−gap²)."""
     value = -expm1_negative(-gap * gap)
     return value, value
@@ -159,7 +168,7 @@ def _bump_pair(gap: Any, change: Any, s: Any, _s: Any, t: Any, _t: Any, paramete
 
 
 @inlined
-def _largest(loc: Any, first: Any, scale: Any, unit: Any) -> None:
+def _largest(loc, first, scale, unit):
     for k in range(unit.size):
         gap = abs(loc[k] - first[k])
         size = scale[k] if scale[k] > gap else gap
@@ -167,7 +176,7 @@ def _largest(loc: Any, first: Any, scale: Any, unit: Any) -> None:
 
 
 @inlined
-def _powers_of_two(unit: Any, inverse: Any) -> None:
+def _powers_of_two(unit, inverse):
     """Round down to powers of two, by which multiplication is exact."""
     for k in range(unit.size):
         power = from_bits(bits(unit[k]) & 0x7FF0000000000000)
@@ -178,7 +187,7 @@ def _powers_of_two(unit: Any, inverse: Any) -> None:
 
 
 @inlined
-def _units(loc: Any, scale: Any, width: Any, unit: Any, inverse: Any) -> None:
+def _units(loc, scale, width, unit, inverse):
     """One over the bandwidth, or without one a power of two of the size of the column."""
     if width.size:
         for k in range(unit.size):
@@ -192,325 +201,92 @@ def _units(loc: Any, scale: Any, width: Any, unit: Any, inverse: Any) -> None:
 
 
 @inlined
-def _load(source: Any, start: Any, target: Any) -> None:
+def _load(source, start, target):
     for i in range(target.shape[0]):
         for k in range(target.shape[1]):
             target[i, k] = source[i, start + k]
 
 
 @inlined
-def _cut(x: Any) -> Any:
+def _cut(x):
     """NaN stays."""
     return _FAR if x > _FAR else x
 
 
-@inlined
-def _single(
-    atom: Any,
-    pair: Any,
-    loc: Any,
-    scale: Any,
-    members: Any,
-    width: Any,
-    parameter: Any,
-    entropies: Any,
-    sums: Any,
-) -> None:
-    """Members of one atom each."""
-    count, n = loc.shape
-    block = min(max(_BLOCK_NUMBERS // count, _SHORTEST_BLOCK), _LONGEST_BLOCK)
-    x, s = np.empty((count, block)), np.empty((count, block))
-    a, b = np.empty((count, block)), np.empty((count, block))
-    unit, inverse = np.empty(block), np.empty(block)
-    for start in range(0, n, block):
-        size = min(block, n - start)
-        stop = start + size
-        u, v = unit[:size], inverse[:size]
-        _load(loc, start, x[:, :size])
-        _load(scale, start, s[:, :size])
-        _units(x[:, :size], s[:, :size], width[start:stop], u, v)
-        total, subtracted = sums[0, start:stop], sums[1, start:stop]
-        fill(total, 0.0)
-        fill(subtracted, 0.0)
-        for i in range(count):
-            own = entropies[i, start:stop]
+def _loop(name: str, atom: Any, pair: Any, several: bool) -> Callable[..., None]:
+    """All pairs of atoms under one kernel; without ``several`` every member is one atom."""
+
+    @kernel(*_SIGNATURE, name=f"{name}_{several}")
+    def loop(loc, scale, weights, owners, members, width, parameter, entropies, sums, begin, end):
+        count = loc.shape[0]
+        block = min(max(_BLOCK_NUMBERS // count, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+        x, s, w = np.empty((count, block)), np.empty((count, block)), np.empty((count, block))
+        a, b = np.empty((count, block)), np.empty((count, block))
+        unit, inverse = np.empty(block), np.empty(block)
+        inner = np.empty((members.size, block))
+        for start in range(begin, end, block):
+            size = min(block, end - start)
+            stop = start + size
+            u, v = unit[:size], inverse[:size]
+            _load(loc, start, x[:, :size])
+            _load(scale, start, s[:, :size])
+            if several:
+                _load(weights, start, w[:, :size])
+            _units(x[:, :size], s[:, :size], width[start:stop], u, v)
+            total, subtracted = sums[0, start:stop], sums[1, start:stop]
+            fill(total, 0.0)
+            fill(subtracted, 0.0)
+            for m in range(members.size):
+                fill(inner[m, :size], 0.0)
+                fill(entropies[m, start:stop], 0.0)
+            for i in range(count):
+                own = entropies[owners[i], start:stop]
+                for k in range(size):
+                    a[i, k], b[i, k], alone = atom(s[i, k], v[k], parameter)
+                    own[k] += w[i, k] * alone if several else alone
+            for i in range(count):
+                for j in range(i + 1, count):
+                    between = 2.0 * members[owners[i]] * members[owners[j]]
+                    share, target = between, total
+                    if owners[i] == owners[j]:
+                        between, share, target = 0.0, 1.0, inner[owners[i], :size]
+                    x1, s1, w1, a1, b1 = x[i], s[i], w[i], a[i], b[i]
+                    x2, s2, w2, a2, b2 = x[j], s[j], w[j], a[j], b[j]
+                    for k in range(size):
+                        # Differences are formed in full and then scaled: in units they might be
+                        # too large.
+                        gap = _cut(abs(x1[k] - x2[k]) * v[k])
+                        change = _cut(abs(s1[k] - s2[k]) * v[k])
+                        value, amount = pair(gap, change, a1[k], b1[k], a2[k], b2[k], parameter)
+                        weight = w1[k] * w2[k] if several else 1.0
+                        target[k] += share * (weight * value)
+                        subtracted[k] += between * (weight * amount)
+            for m in range(members.size):
+                own = entropies[m, start:stop]
+                share = 2.0 * members[m] * (1.0 - members[m])
+                for k in range(size):
+                    own[k] = (own[k] + inner[m, k]) * u[k]
+                    total[k] -= share * inner[m, k]
             for k in range(size):
-                a[i, k], b[i, k], own[k] = atom(s[i, k], v[k], parameter)
-                own[k] *= u[k]
-        for i in range(count):
-            for j in range(i + 1, count):
-                share = 2.0 * members[i] * members[j]
-                _add_pair(
-                    pair,
-                    x[i, :size],
-                    x[j, :size],
-                    s[i, :size],
-                    s[j, :size],
-                    a[i, :size],
-                    b[i, :size],
-                    a[j, :size],
-                    b[j, :size],
-                    v,
-                    parameter,
-                    share,
-                    total,
-                    subtracted,
-                )
-        for k in range(size):
-            total[k] *= u[k]
-            subtracted[k] *= u[k]
+                total[k] *= u[k]
+                subtracted[k] *= u[k]
+
+    return loop
 
 
-@inlined
-def _add_pair(
-    pair: Any,
-    x: Any,
-    y: Any,
-    s: Any,
-    t: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    inverse: Any,
-    parameter: Any,
-    share: Any,
-    total: Any,
-    subtracted: Any,
-) -> None:
-    for k in range(total.size):
-        # Differences are formed in full and then scaled: in units they might be too large.
-        gap = _cut(abs(x[k] - y[k]) * inverse[k])
-        change = _cut(abs(s[k] - t[k]) * inverse[k])
-        value, amount = pair(gap, change, a[k], b[k], c[k], d[k], parameter)
-        total[k] += share * value
-        subtracted[k] += share * amount
-
-
-@inlined
-def _weighted(
-    atom: Any,
-    pair: Any,
-    loc: Any,
-    scale: Any,
-    weights: Any,
-    owners: Any,
-    members: Any,
-    width: Any,
-    parameter: Any,
-    entropies: Any,
-    sums: Any,
-) -> None:
-    """Members of several atoms, with weights inside each of them."""
-    count, n = loc.shape
-    block = min(max(_BLOCK_NUMBERS // count, _SHORTEST_BLOCK), _LONGEST_BLOCK)
-    x, s, w = np.empty((count, block)), np.empty((count, block)), np.empty((count, block))
-    a, b = np.empty((count, block)), np.empty((count, block))
-    unit, inverse, row = np.empty(block), np.empty(block), np.empty(block)
-    inner = np.empty((members.size, block))
-    for start in range(0, n, block):
-        size = min(block, n - start)
-        stop = start + size
-        u, v, value = unit[:size], inverse[:size], row[:size]
-        _load(loc, start, x[:, :size])
-        _load(scale, start, s[:, :size])
-        _load(weights, start, w[:, :size])
-        _units(x[:, :size], s[:, :size], width[start:stop], u, v)
-        total, subtracted = sums[0, start:stop], sums[1, start:stop]
-        fill(total, 0.0)
-        fill(subtracted, 0.0)
-        for m in range(members.size):
-            fill(inner[m, :size], 0.0)
-            fill(entropies[m, start:stop], 0.0)
-        for i in range(count):
-            own = entropies[owners[i], start:stop]
-            for k in range(size):
-                a[i, k], b[i, k], alone = atom(s[i, k], v[k], parameter)
-                own[k] += w[i, k] * alone
-        for i in range(count):
-            for j in range(i + 1, count):
-                share = 2.0 * members[owners[i]] * members[owners[j]]
-                between = 0.0 if owners[i] == owners[j] else share
-                fill(value, 0.0)
-                _weigh_pair(
-                    pair,
-                    x[i, :size],
-                    x[j, :size],
-                    s[i, :size],
-                    s[j, :size],
-                    a[i, :size],
-                    b[i, :size],
-                    a[j, :size],
-                    b[j, :size],
-                    w[i, :size],
-                    w[j, :size],
-                    v,
-                    parameter,
-                    between,
-                    value,
-                    subtracted,
-                )
-                if owners[i] == owners[j]:
-                    _add(1.0, value, inner[owners[i], :size])
-                else:
-                    _add(share, value, total)
-        for m in range(members.size):
-            own = entropies[m, start:stop]
-            share = 2.0 * members[m] * (1.0 - members[m])
-            for k in range(size):
-                own[k] = (own[k] + inner[m, k]) * u[k]
-                total[k] -= share * inner[m, k]
-        for k in range(size):
-            total[k] *= u[k]
-            subtracted[k] *= u[k]
-
-
-@inlined
-def _weigh_pair(
-    pair: Any,
-    x: Any,
-    y: Any,
-    s: Any,
-    t: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    w: Any,
-    v: Any,
-    inverse: Any,
-    parameter: Any,
-    share: Any,
-    result: Any,
-    subtracted: Any,
-) -> None:
-    for k in range(result.size):
-        gap = _cut(abs(x[k] - y[k]) * inverse[k])
-        change = _cut(abs(s[k] - t[k]) * inverse[k])
-        value, amount = pair(gap, change, a[k], b[k], c[k], d[k], parameter)
-        weight = w[k] * v[k]
-        result[k] = weight * value
-        subtracted[k] += share * (weight * amount)
-
-
-@inlined
-def _add(factor: Any, values: Any, total: Any) -> None:
-    for k in range(total.size):
-        total[k] += factor * values[k]
-
-
-# One compiled loop for each kernel, made when it is first used.
-
-
-@kernel(*_SINGLE)
-def _absolute_single(loc, scale, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _single(_absolute_atom, _absolute_pair, loc, scale, members, width, parameter, entropies, sums)
-
-
-@kernel(*_WEIGHTED)
-def _absolute_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _weighted(
-        _absolute_atom,
-        _absolute_pair,
-        loc,
-        scale,
-        w,
-        owners,
-        members,
-        width,
-        parameter,
-        entropies,
-        sums,
-    )
-
-
-@kernel(*_SINGLE)
-def _gaussian_single(loc, scale, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _single(_gaussian_atom, _gaussian_pair, loc, scale, members, width, parameter, entropies, sums)
-
-
-@kernel(*_WEIGHTED)
-def _gaussian_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _weighted(
-        _gaussian_atom,
-        _gaussian_pair,
-        loc,
-        scale,
-        w,
-        owners,
-        members,
-        width,
-        parameter,
-        entropies,
-        sums,
-    )
-
-
-@kernel(*_SINGLE)
-def _laplace_single(loc, scale, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _single(_laplace_atom, _laplace_pair, loc, scale, members, width, parameter, entropies, sums)
-
-
-@kernel(*_WEIGHTED)
-def _laplace_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _weighted(
-        _laplace_atom,
-        _laplace_pair,
-        loc,
-        scale,
-        w,
-        owners,
-        members,
-        width,
-        parameter,
-        entropies,
-        sums,
-    )
-
-
-@kernel(*_WEIGHTED)
-def _power_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _weighted(
-        _point_atom, _power_pair, loc, scale, w, owners, members, width, parameter, entropies, sums
-    )
-
-
-@kernel(*_WEIGHTED)
-def _rational_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _weighted(
-        _point_atom,
-        _rational_pair,
-        loc,
-        scale,
-        w,
-        owners,
-        members,
-        width,
-        parameter,
-        entropies,
-        sums,
-    )
-
-
-@kernel(*_WEIGHTED)
-def _bump_weighted(loc, scale, w, owners, members, width, parameter, entropies, sums):  # type: ignore[no-untyped-def]
-    _weighted(
-        _point_atom, _bump_pair, loc, scale, w, owners, members, width, parameter, entropies, sums
-    )
-
-
-_SINGLES: dict[str, Callable[..., None]] = {
-    "absolute": _absolute_single,
-    "gaussian": _gaussian_single,
-    "laplace": _laplace_single,
+_KERNELS = {
+    "absolute": (_absolute_atom, _absolute_pair),
+    "gaussian": (_gaussian_atom, _gaussian_pair),
+    "laplace": (_laplace_atom, _laplace_pair),
+    "power": (_point_atom, _power_pair),
+    "rational": (_point_atom, _rational_pair),
+    "bump": (_point_atom, _bump_pair),
 }
-_WEIGHTEDS: dict[str, Callable[..., None]] = {
-    "absolute": _absolute_weighted,
-    "gaussian": _gaussian_weighted,
-    "laplace": _laplace_weighted,
-    "power": _power_weighted,
-    "rational": _rational_weighted,
-    "bump": _bump_weighted,
+#: Compiled when they are first used.
+_LOOPS = {
+    (name, several): _loop(name, *functions, several)
+    for name, functions in _KERNELS.items()
+    for several in (False, True)
 }
 
 
@@ -531,20 +307,15 @@ def statistics(
     """
     count, n = loc.shape
     entropies, sums = np.empty((len(members), n)), np.empty((2, n))
+    several = weights is not None
+    shares = weights if several else np.empty((0, 0))
     width = np.empty(0)
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
 
     def task(start: int, stop: int) -> None:
-        part = (slice(None), slice(start, stop))
-        own, pair_sums = np.empty((len(members), stop - start)), np.empty((2, stop - start))
-        atoms = [loc[part], scale[part]]
-        ends = (members, width[start:stop], parameter, own, pair_sums)
-        if weights is None:
-            _SINGLES[name](*atoms, *ends)
-        else:
-            _WEIGHTEDS[name](*atoms, weights[part], owners, *ends)
-        entropies[part], sums[part] = own, pair_sums
+        atoms = (loc, scale, shares, owners, members)
+        _LOOPS[name, several](*atoms, width, parameter, entropies, sums, start, stop)
 
     spread(task, n, n * count * (count + 1) / 2, _SHORTEST_BLOCK)
     return entropies, sums[0], sums[1]

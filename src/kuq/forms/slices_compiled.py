@@ -5,10 +5,10 @@ the largest, and few of them are left to be sorted in one; buckets that are full
 smooth law costs a few passes, and any law N log N.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import types
@@ -24,7 +24,7 @@ _PLACES = types.Array(types.int32, 1, "C", readonly=True)
 
 
 @inlined
-def _plus(total: Any, value: Any, error: Any) -> Any:
+def _plus(total, value, error):
     """The sum and what it rounded off: a million equal weights would drift."""
     value = value - error
     found = total + value
@@ -32,7 +32,7 @@ def _plus(total: Any, value: Any, error: Any) -> Any:
 
 
 @called
-def _insert(x: Any, order: Any, start: Any, stop: Any, carry: Any) -> None:
+def _insert(x, order, start, stop, carry):
     for i in range(start + 1, stop):
         value, place = x[i], order[i]
         j = i
@@ -47,9 +47,7 @@ def _insert(x: Any, order: Any, start: Any, stop: Any, carry: Any) -> None:
 
 
 @called
-def _cut(
-    x: Any, order: Any, start: Any, stop: Any, carry: Any, room: Any, places: Any, ends: Any
-) -> Any:
+def _cut(x, order, start, stop, carry, room, places, ends):
     """Move numbers to their buckets and give their number; zero if they cannot be told apart."""
     size = stop - start
     low, high = x[start], x[start]
@@ -89,7 +87,7 @@ def _cut(
 
 
 @called
-def _sort(x: Any, order: Any, carry: Any, room: Any, places: Any, ends: Any, todo: Any) -> None:
+def _sort(x, order, carry, room, places, ends, todo):
     todo[0, 0], todo[0, 1], todo[0, 2] = 0, x.size, 0
     waiting = 1
     while waiting > 0:
@@ -117,16 +115,7 @@ def _sort(x: Any, order: Any, carry: Any, room: Any, places: Any, ends: Any, tod
 
 
 @kernel(rows(2), _PLACES, inputs(2), inputs(1), outputs(2), outputs(1), Int, Int)
-def _entropies(
-    values: Any,
-    owners: Any,
-    weights: Any,
-    members: Any,
-    entropies: Any,
-    pooled: Any,
-    start: Any,
-    stop: Any,
-) -> None:
+def _entropies(values, owners, weights, members, entropies, pooled, start, stop):
     size, count = values.shape[1], members.size
     equal = weights.shape[1] < size  # a weight for each member
     carry = count > 1 or not equal

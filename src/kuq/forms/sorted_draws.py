@@ -68,9 +68,6 @@ class Steps(Form):
     def scratch(self, problem: Problem) -> int:
         return problem.members * problem.atoms
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
     def any_units(self, problem: Problem) -> bool:
         return True
 
@@ -90,9 +87,6 @@ class FewDraws(Form, PairsDifferentiated):
 
     def scratch(self, problem: Problem) -> int:
         return problem.atoms
-
-    def cancels(self, problem: Problem) -> bool:
-        return False
 
     def any_units(self, problem: Problem) -> bool:
         return True

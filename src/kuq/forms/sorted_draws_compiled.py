@@ -10,9 +10,8 @@ and [y_a, y_b] meet, and is twice the distance between them where they do not. R
 relatively accurate however close the members are.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def absolute(values: np.ndarray, member_weights: np.ndarray) -> tuple[np.ndarray
 
 
 @inlined
-def _exchange(low: Any, high: Any) -> None:
+def _exchange(low, high):
     for k in range(low.size):
         a, b = low[k], high[k]
         swap = b < a
@@ -50,7 +49,7 @@ def _exchange(low: Any, high: Any) -> None:
 
 
 @inlined
-def _sort(values: Any) -> None:
+def _sort(values):
     """Sort along the first axis: Batcher's odd-even merge network, for any number of rows."""
     count = values.shape[0]
     merged = 1
@@ -66,19 +65,19 @@ def _sort(values: Any) -> None:
 
 
 @inlined
-def _add_gap(low: Any, high: Any, weight: Any, total: Any) -> None:
+def _add_gap(low, high, weight, total):
     for k in range(total.size):
         total[k] += weight * (high[k] - low[k])
 
 
 @inlined
-def _add_distance(x: Any, y: Any, total: Any) -> None:
+def _add_distance(x, y, total):
     for k in range(total.size):
         total[k] += abs(x[k] - y[k])
 
 
 @inlined
-def _add_separation(x_low: Any, x_high: Any, y_low: Any, y_high: Any, total: Any) -> None:
+def _add_separation(x_low, x_high, y_low, y_high, total):
     """Twice the distance of the intervals [x_low, x_high] and [y_low, y_high]."""
     for k in range(total.size):
         left, right = x_low[k] - y_high[k], y_low[k] - x_high[k]
@@ -87,15 +86,13 @@ def _add_separation(x_low: Any, x_high: Any, y_low: Any, y_high: Any, total: Any
 
 
 @inlined
-def _add_scaled(weight: Any, values: Any, total: Any) -> None:
+def _add_scaled(weight, values, total):
     for k in range(total.size):
         total[k] += weight * values[k]
 
 
 @kernel(inputs(3), inputs(1), outputs(2), outputs(1), Int, Int, Int)
-def _absolute(
-    values: Any, weights: Any, within: Any, dispersion: Any, block: Any, start: Any, stop: Any
-) -> None:
+def _absolute(values, weights, within, dispersion, block, start, stop):
     members, count, _ = values.shape
     work, pair = np.empty((members, count, block)), np.empty(block)
     pairs = 1.0 * count * count

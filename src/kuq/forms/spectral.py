@@ -51,12 +51,6 @@ class Spectral(Form):
     def scratch(self, problem: Problem) -> int:
         return 256 * max(group.inner for group in problem.groups)
 
-    def cancels(self, problem: Problem) -> bool:
-        return False
-
-    def any_units(self, problem: Problem) -> bool:
-        return False
-
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         kernel = measure.kernel
         assert isinstance(kernel, ScaleMixture)
