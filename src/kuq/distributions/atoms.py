@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from kuq._array import Array, detach, namespace
+import numpy as np
+
+from kuq._array import Array, any_true, detach, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class Atoms(ABC):
 
     @abstractmethod
     def smallest_variance(self) -> Array:
-        """The smallest variance that is not zero, (lead…, A); inf for point masses."""
+        """The smallest variance that is not zero, or less, (lead…, A); inf for point masses."""
 
     def expand(self, axis_after_lead: int) -> Self:
         """Insert an axis of size one before or after the atom axis, to pair atoms."""
@@ -168,7 +170,11 @@ class LowRanks(Atoms):
         return xp.maximum(far, xp.maximum(_largest(self.factor), -_smallest(self.factor)))
 
     def smallest_variance(self) -> Array:
-        return _smallest_positive(self.diag)
+        xp = namespace(self.diag)
+        # Without a diagonal the factor alone gives widths, and some directions may have none.
+        unknown = xp.any(self.diag == 0, axis=-1)
+        tiny = xp.full_like(self.diag[..., 0], float(xp.finfo(self.diag.dtype).smallest_normal))
+        return xp.where(unknown, tiny, xp.min(self.diag, axis=-1))
 
     @property
     def size(self) -> int:
@@ -288,6 +294,28 @@ def mean_difference(p: Atoms, q: Atoms) -> Array:
     pivot = q.mean()[..., None]
     moved = q.weights * (p.loc - q.loc)
     return xp.sum((p.weights - q.weights) * (p.loc - pivot) + moved, axis=-1)
+
+
+def smallest_gap(*laws: Normals | Products) -> Array | None:
+    """The smallest square of a distance between point components along a coordinate, (lead…).
+
+    inf for laws without such a pair, and None where no law can have one.
+    """
+    if sum(law.inner for law in laws) < 2:
+        return None
+    if all(any_true(law.scale == 0) is False for law in laws):
+        return None
+    xp = namespace(laws[0].loc)
+    lead = np.broadcast_shapes(*(law.lead for law in laws))
+    points = []
+    for law in laws:
+        place = detach(xp.where(law.scale == 0, law.loc, math.inf))
+        place = place if isinstance(law, Products) else place[..., None]
+        points.append(xp.broadcast_to(place, (*lead, *place.shape[-2:])))
+    ordered = xp.sort(xp.concat(points, axis=-1), axis=-1)
+    both = xp.isfinite(ordered[..., 1:])
+    gap = xp.where(both, ordered[..., 1:], 0.0) - xp.where(both, ordered[..., :-1], 0.0)
+    return _smallest_positive(xp.reshape(gap * gap, (*lead, -1)))
 
 
 def _farthest(x: Array, pivot: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple, final
 
 from kuq._array import Array, constants, is_traced, moved_axis, namespace
@@ -18,6 +19,7 @@ from kuq.distributions.atoms import (
     Points,
     Products,
     mean_difference,
+    smallest_gap,
     spread,
     tail_order,
     to_low_ranks,
@@ -89,7 +91,7 @@ class OverScales(AtomPairs, Expecting):
             tail = _tail(measure, atoms, _SLOW)
             slope = moment / 2 if tail > _HEAVY else None
             cautious = isinstance(atoms, Products)
-            return Window(moment, atoms.smallest_variance(), tail / 2, slope, cautious=cautious)
+            return Window(moment, _smallest(atoms), tail / 2, slope, cautious=cautious)
 
         return over_scales(measure, at_scale, window, atoms, 1)
 
@@ -312,11 +314,19 @@ def _pair_window(measure: Measure, p: Atoms, q: Atoms) -> Window:
     difference = mean_difference(p, q)
     gap = xp.sum(difference * difference, axis=-1)
     moment = gap + spread(p) + spread(q)
-    smallest = xp.minimum(p.smallest_variance(), q.smallest_variance())
-    smallest = xp.broadcast_to(smallest, moment.shape)
+    smallest = xp.broadcast_to(_smallest(p, q), moment.shape)
     tail = min(_tail(measure, p), _tail(measure, q))
     slope = gap if tail > _HEAVY else None
     return Window(moment, smallest, tail, slope, cautious=isinstance(p, Products))
+
+
+def _smallest(*laws: Atoms) -> Array:
+    """The smallest square of a length at which overlaps bend: of a width, or between points."""
+    lengths = [law.smallest_variance() for law in laws]
+    gap = smallest_gap(*(law for law in laws if isinstance(law, Normals | Products)))
+    if gap is not None:
+        lengths.append(gap)
+    return reduce(namespace(lengths[0]).minimum, lengths)
 
 
 def _tail(measure: Measure, p: Atoms, above: float = 0.0) -> float:
