@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from kuq.adapters.parameter_names import is_spread, role_of
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.csv_text import read_csv, read_header
 from kuq.files.dialect import TextForm, find_dialect
@@ -34,9 +35,7 @@ from kuq.files.roles import (
     check_student_scale,
     check_values,
     find_law,
-    is_spread,
     listed,
-    role_of,
 )
 from kuq.files.row_keys import (
     MOST_SHOWN,
