@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import xarray as xr
@@ -39,7 +39,9 @@ def predicted(data: Any, along: Mapping[str, Any] | None = None) -> dict[str, Da
             f"{name!r} would not be used; weights of members are an option: "
             f"data.drop_vars({name!r}) with member_weights=data[{name!r}]"
         )
-    found = {thing: _normal(data, thing, roles) for thing, roles in pairs(names).items()}
+    found: dict[str, Data] = {
+        thing: _normal(data, thing, roles) for thing, roles in pairs(names).items()
+    }
     if found or any(map(is_spread, names)):
         return found or {"": data}
     given = {name: listed(value) for name, value in (along or {}).items() if value}
@@ -62,39 +64,40 @@ def _normal(data: xr.Dataset, thing: str, roles: Mapping[str, list[str]]) -> xr.
             )
     loc, scale = (data[roles[role][0]] for role in ("loc", "scale"))
     if role_of(str(scale.name).rpartition("_")[2]) == "variance":
-        scale = np.sqrt(scale)
+        scale = xr.apply_ufunc(np.sqrt, scale, dask="allowed")
     return xr.Dataset({"loc": loc, "scale": scale}, attrs=data.attrs)
 
 
-def for_each_variable(
-    function: Callable[Concatenate[Data, Arguments], Result],
-) -> Callable[Concatenate[Data, Arguments], Result]:
+def for_each_variable(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Let a measure take Datasets of several predictions, and give a result for each.
 
     A second operand, another prediction or what happened, has variables of the same names.
     """
     signature = inspect.signature(function)
+    first = next(iter(signature.parameters))
     beside = next((name for name in ("q", "outcome") if name in signature.parameters), "")
+    measure: Callable[..., Any] = function
 
     @functools.wraps(function)
-    def call(data: Data, *args: Arguments.args, **settings: Arguments.kwargs) -> Any:
-        given = signature.bind(data, *args, **settings).arguments
+    def call(*args: Arguments.args, **settings: Arguments.kwargs) -> Result:
+        given = signature.bind(*args, **settings).arguments
+        data: Any = given[first]
         found = predicted(data, {name: given.get(name) for name in _ALONG})
         if list(found) == [""]:
-            return function(data, *args, **settings)
+            return function(*args, **settings)
         options = {**given.pop("settings", {}), **given}
-        del options[next(iter(signature.parameters))]
+        del options[first]
         used = [*found, *(name for name in map(str, data.data_vars) if _is_of(name, found))]
         unused = [name for name in map(str, data.data_vars) if name not in used]
         results = {}
         for name, one in found.items():
             if beside:
                 options[beside] = _of_same_name(given[beside], name, beside, len(found) == 1)
-            results[name] = function(one, **options)
+            results[name] = measure(one, **options)
         told = {NOT_USED: ", ".join(unused)} if unused else {}
         if len(results) == 1:
-            return next(iter(results.values())).assign_attrs(told)
-        return _beside_each_other(results, {**data.attrs, **told})
+            return cast(Result, next(iter(results.values())).assign_attrs(told))
+        return cast(Result, _beside_each_other(results, {**data.attrs, **told}))
 
     return call
 
