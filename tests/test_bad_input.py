@@ -613,6 +613,15 @@ def test_checks_can_be_switched_off_and_come_back():
         kuq.Normal([0.0, 1.0], [1.0, NAN])
 
 
+@pytest.mark.parametrize("law", [kuq.Point, lambda loc: kuq.Normal(loc, 1.0)])
+@pytest.mark.parametrize("levels", [None, "model"])
+def test_noise_of_members_at_unknown_places_is_unknown(law, levels):
+    with kuq.checks(False):
+        u = kuq.decompose(kuq.Ensemble(law([[0.0, NAN], [1.0, 2.0]])), CRPS, levels=levels)
+    for part in u.values():
+        np.testing.assert_array_equal(np.isnan(part), [False, True])
+
+
 # NaN among draws.
 
 

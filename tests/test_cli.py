@@ -215,9 +215,9 @@ def test_help(arguments, words, capsys, monkeypatch):
         (["demo", "--out", "figure"], ["--out", ".png", "'figure'"]),
         (["demo", "--out", "no/such/folder/figure.png"], ["no/such/folder", "does not exist"]),
         (["demo", "gaps"], ["invalid choice: 'gaps'", "gap", "patients"]),
-        (["demo", "--colour"], ["unrecognized arguments: --colour"]),
-        (["demo", "--see=3"], ["unrecognized arguments"]),
-        (["kernels", "extra"], ["unrecognized arguments: extra"]),
+        (["demo", "--colour"], ["unknown arguments: --colour;", "see kuq demo --help"]),
+        (["demo", "--see=3"], ["unknown arguments: --see=3 (is it --seed?)"]),
+        (["kernels", "extra"], ["unknown arguments: extra"]),
     ],
 )
 def test_wrong_usage(arguments, words, capsys, folder):
@@ -226,7 +226,7 @@ def test_wrong_usage(arguments, words, capsys, folder):
     assert exit_.value.code == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "usage: kuq" in err
+    assert err.count("\n") == 1  # not the list of all arguments
     for word in words:
         assert word in err
     assert list(folder.iterdir()) == []

@@ -237,6 +237,15 @@ def test_draws_follow_the_distribution_function(case):
         np.testing.assert_allclose(share, law.cdf(bound), atol=2.5 / math.sqrt(4000))
 
 
+@pytest.mark.parametrize("df", [0.3, 3.0, 1e9])
+def test_draws_of_student_t_take_two_numbers_each(df):
+    rng, other = np.random.default_rng(11), np.random.default_rng(11)
+    draws = kuq.StudentT(df, 0.0, 1.0).sample(20_000, rng)
+    other.random(40_000)
+    assert rng.random() == other.random()
+    assert stats.kstest(draws, stats.t(df).cdf).pvalue > 1e-3
+
+
 def test_draws_of_an_ensemble_are_joint_over_the_event():
     factor = np.array([[1.0], [1.0]])
     law = kuq.Ensemble(

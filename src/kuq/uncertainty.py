@@ -27,6 +27,7 @@ from kuq._array import (
     readable,
     require_finite,
     torch_of,
+    validating,
 )
 from kuq._numbers import whole_number
 from kuq._threads import one_thread_each, one_torch_thread
@@ -302,7 +303,7 @@ def _partition(
     if not options.unbiased_members and not options.unbiased_samples:
         xp = namespace(parts)  # none is negative; what rounding left of equal ones is zero
         parts = xp.where(parts < 0, xp.zeros_like(parts), parts)
-    found = {"noise": noise}
+    found = {"noise": _known_with(noise, parts[0, ...])}
     found |= {name: parts[k, ...] for k, name in enumerate(design.parts)}
     components = {name: _as_array(part, prediction) for name, part in found.items()}
     return Partition(
@@ -336,6 +337,7 @@ def _result(
     unbiased: bool | str,
     method: str,
 ) -> Uncertainty:
+    aleatoric = _known_with(aleatoric, epistemic)
     return Uncertainty(
         total=_as_array(_sum(aleatoric, epistemic), prediction),
         aleatoric=_as_array(aleatoric, prediction),
@@ -703,6 +705,17 @@ def _spread_out(values: Array, positions: list[int], count: int) -> Array:
     zero = xp.zeros_like(values[0, ...])
     rows = {position: values[k, ...] for k, position in enumerate(positions)}
     return xp.stack([rows.get(position, zero) for position in range(count)])
+
+
+def _known_with(noise: Array, spread: Array) -> Array:
+    """The noise of members where their spread is known: it does not see where a law lies.
+
+    Locations that are NaN pass the entrance only where values are not checked.
+    """
+    if validating():
+        return noise
+    xp = namespace(noise)
+    return xp.where(xp.isnan(spread), xp.full_like(noise, math.nan), noise)
 
 
 def _sum(aleatoric: Array, epistemic: Array) -> Array:

@@ -43,10 +43,13 @@ def test_every_dialect_gives_the_same_numbers(name, tmp_path):
     expected = kuq.decompose(kuq.Ensemble(kuq.Normal(means, stds)), kuq.CRPS())
     np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-12)
     assert result.labels[3] == "Köln 3"
-    form = {k: v for k, v in options.items() if k != "encoding"}
-    written = pd.read_csv(result.out, **form)
+    written = pd.read_csv(result.out, **options)
     np.testing.assert_allclose(written["epistemic"], expected.epistemic, rtol=1e-12)
     assert written["Straße"].tolist() == frame["Straße"].tolist()
+    marks = [
+        path.read_bytes()[:2] in (b"\xef\xbb", b"\xff\xfe") for path in (result.source, result.out)
+    ]
+    assert marks[0] == marks[1]
     decompose_file(tmp_path / f"p{suffix}", kuq.CRPS())  # its own output is known and replaced
     said = " ".join(result.only.notes)
     assert ("decimal commas" in said) == (options.get("decimal") == ",")

@@ -109,7 +109,7 @@ def test_other_encodings(folder, capsys):
         said = capsys.readouterr().out
         assert ("Windows-1252" in said) == (encoding == "latin-1")
         assert ("UTF-16" in said) == (encoding == "utf-16")
-        written = pd.read_csv("p-uncertainty.csv")
+        written = pd.read_csv("p-uncertainty.csv", encoding=encoding)
         assert written["stadt"].tolist() == ["Köln"]
         assert written.columns[0] == "stadt"
     (folder / "p.csv").write_bytes(text.encode("latin-1") + b"\x81\x02")

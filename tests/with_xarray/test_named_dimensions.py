@@ -253,7 +253,7 @@ def test_member_divergences(score):
         (lambda x: x.decompose(np.zeros(3), kuq.CRPS()), kuq.ParameterError, "DataArray"),
         (lambda x: x.decompose(named("member"), "crsp"), kuq.ParameterError, "one of crps"),
         (
-            lambda x: x.decompose(named("member").to_dataset(name="t2m"), kuq.CRPS()),
+            lambda x: x.decompose(named("time").to_dataset(name="t2m"), kuq.CRPS()),
             kuq.ParameterError,
             "dataset\\[name\\]",
         ),

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from kuq.errors import KuqError
 from kuq.kernels.base import Score
 from kuq.kernels.names import parse_score, usual_estimator
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with an argument, without the list of all of them."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {printable(message)}; see {self.prog} --help\n")
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Arguments that it does not have, with the ones that were probably meant."""
+        names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        known = [option for action in self._actions for option in action.option_strings]
+        closest = (difflib.get_close_matches(name, known, n=1, cutoff=0.8) for name in names)
+        meant = [option for found in closest for option in found]
+        hint = f" (is it {', '.join(meant)}?)" if meant else ""
+        self.error(f"unknown arguments: {' '.join(unknown)}{hint}")
 
 
-def add_command(
-    commands: Commands, name: str, text: str, examples: str = ""
-) -> argparse.ArgumentParser:
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+def add_command(commands: Commands, name: str, text: str, examples: str = "") -> Parser:
     """Declare a command with its one-line description and examples, and return its parser."""
     return commands.add_parser(
         name,

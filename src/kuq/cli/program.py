@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import final
 
 import kuq
-from kuq.cli.arguments import printable
+from kuq.cli.arguments import Commands, Parser, printable
 from kuq.cli.stopping import Stopped, end, stoppable
 
 
@@ -44,8 +44,10 @@ class Program:
         if word in self.moved:
             print(f"{self.name}: error: {self.moved[word]}", file=sys.stderr)
             return 2
-        parser = self._parser()
-        options = parser.parse_args(given)
+        parser, commands = self._parser()
+        options, unknown = parser.parse_known_args(given)
+        if unknown:
+            commands.choices.get(options.command, parser).refuse(unknown)
         if options.command is None:
             parser.print_help(sys.stderr)
             print(
@@ -62,8 +64,9 @@ class Program:
         except Stopped as stopped:
             end(stopped.number, line)
 
-    def _parser(self) -> argparse.ArgumentParser:
-        parser = argparse.ArgumentParser(
+    def _parser(self) -> tuple[Parser, Commands]:
+        """What reads a command line, and what reads each command."""
+        parser = Parser(
             prog=self.name,
             description=self.description,
             epilog=self.examples,
@@ -76,7 +79,7 @@ class Program:
         commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
         for command in self.commands.values():
             command.add(commands)
-        return parser
+        return parser, commands
 
     def _stopped(self, options: argparse.Namespace) -> str:
         hint = getattr(self.commands[options.command], "STOPPED", "")

@@ -32,7 +32,9 @@ def read_npz(
     """
     arrays = read_arrays(path)
     if target is not None and target not in arrays:
-        raise ParameterError(f"--target {target}: the file holds {listed(arrays)}")
+        raise ParameterError(
+            f"--target {target}: there is no such array; the file holds {listed(arrays)}"
+        )
     law, roles = find_law([name for name in arrays if name != target], names)
     if law == "evidential" and member_axis is not None:
         raise ParameterError("evidential predictions have no members; leave out --member")
@@ -44,7 +46,7 @@ def read_npz(
     found = {}
     for role, name in roles.items():
         values = as_doubles(name, arrays[name])
-        check_values(role, name, values, nan_policy, _place(values.shape))
+        check_values(role, name, values, nan_policy, _place(values.shape), event_ndim > 0)
         found[role] = as_parameter(role, name, values)
     weights = found.pop("weights", None)
     found = _broadcast(path, found)

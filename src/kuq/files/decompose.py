@@ -253,7 +253,7 @@ def _write(
 
 
 def _write_text(part: Path, table: Any, dialect: Dialect) -> None:
-    """A table as the input writes it, in UTF-8; quotes around the last name are the mark of kuq."""
+    """A table as the input writes it; quotes around the last name are the mark of kuq."""
     form = {"sep": dialect.separator, "decimal": dialect.decimal, "lineterminator": "\n"}
     with part.open("w", encoding=dialect.output_encoding, newline="") as file:
         head = table.iloc[:0].to_csv(index=False, **form).removesuffix(f"{PARTS[-1]}\n")

@@ -102,8 +102,13 @@ class Dialect:
 
     @property
     def output_encoding(self) -> str:
-        """UTF-8, with the mark that spreadsheets need where the input was not plain UTF-8."""
-        return "utf-8" if self.encoding == "utf-8" else "utf-8-sig"
+        """That of the input, so that what wrote the one reads the other.
+
+        Some say nothing of themselves, neither by a mark nor by plain letters that are ASCII: what
+        they hold is written in UTF-8 with a mark.
+        """
+        told = self.encoding == "utf-16" or "total".encode(self.encoding) == b"total"
+        return self.encoding if told else "utf-8-sig"
 
 
 def find_dialect(path: Path, form: TextForm | None = None) -> Dialect:

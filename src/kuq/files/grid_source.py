@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kuq.adapters.parameter_names import is_spread, pairs, role_of
 from kuq.errors import KuqError, ParameterError, ShapeError
 from kuq.files.claims import check_memory
 from kuq.files.decompose import Layout
@@ -25,10 +27,8 @@ from kuq.files.roles import (
     as_scale,
     check_values,
     find_law,
-    is_spread,
     is_variance,
     listed,
-    role_of,
 )
 from kuq.files.zarr_store import StoredArray, check_store
 
@@ -123,10 +123,8 @@ class Found:
 
 def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
     """What is predicted in a grid: the name of each thing, and how it is laid out."""
-    names = [str(name) for name in grid.dataset.data_vars]
-    if layout.target is not None and "{}" not in layout.target and layout.target not in names:
-        raise ParameterError(f"--target {layout.target}: the file holds {listed(names)}")
-    names = [name for name in names if name != layout.target]
+    every = [str(name) for name in grid.dataset.data_vars]
+    names = [name for name in every if not _is_target(name, layout.target)]
     given = layout.names.given()
     if any(is_pattern(text, names) for text in given.values()):
         found = _by_patterns(given, names)
@@ -135,18 +133,56 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
     else:
         found = {}
     if not found:
-        return {_main_name(grid, layout): layout}
-    every = {}
-    for name, roles in found.items():
-        target = None if layout.target is None else layout.target.replace("{}", name)
-        known = target in grid.dataset.data_vars and (len(found) == 1 or "{}" in str(layout.target))
-        if target is not None and not known:
+        name = _main_name(grid, layout)
+        targets = _targets(layout.target, [name], every)
+        return {name: replace(layout, target=targets.get(name))}
+    targets = _targets(layout.target, list(found), every)
+    return {
+        name: replace(layout, names=Names(**roles), target=targets.get(name))
+        for name, roles in found.items()
+    }
+
+
+def _is_target(name: str, target: str | None) -> bool:
+    """Whether a variable is what happened, which may be a pattern of names."""
+    if target is None:
+        return False
+    return re.fullmatch(".+".join(map(re.escape, target.split("{}"))), name) is not None
+
+
+def _targets(target: str | None, things: list[str], names: list[str]) -> dict[str, str]:
+    """Which variable is what happened of each thing that is predicted, where that is known."""
+    if target is None:
+        return {}
+    if "{}" in target:
+        found = {thing: target.replace("{}", thing) for thing in things}
+        found = {thing: name for thing, name in found.items() if name in names}
+        if not found:
             raise ParameterError(
-                f"--target {layout.target}: what happened is not known of {name!r} by this name; "
-                "with several variables the target is a pattern such as '{}_observed'"
+                f"--target {target}: there is no {target.replace('{}', things[0])!r}; the file "
+                f"holds {listed(names)}"
             )
-        every[name] = replace(layout, names=Names(**roles), target=target)
-    return every
+        return found
+    if target not in names:
+        raise ParameterError(
+            f"--target {target}: there is no such name; the file holds {listed(names)}"
+        )
+    if len(things) == 1:
+        return {things[0]: target}
+    called = [thing for thing in things if _is_part(thing, target)]
+    longest = max(called, key=len, default="")
+    if not called or not all(_is_part(thing, longest) for thing in called):
+        raise ParameterError(
+            f"--target {target}: of which of {listed(things)} is it what happened? Name that one, "
+            f"as in --points {things[0]}, or give a pattern of names, such as '{{}}_observed'"
+        )
+    return {longest: target}
+
+
+def _is_part(name: str, text: str) -> bool:
+    """Whether a name is one of the words of a text, or several."""
+    letter = "[A-Za-z0-9]"
+    return re.search(f"(?<!{letter}){re.escape(name)}(?!{letter})", text) is not None
 
 
 def _by_patterns(given: dict[str, str], names: list[str]) -> dict[str, dict[str, str]]:
@@ -167,18 +203,10 @@ def _by_patterns(given: dict[str, str], names: list[str]) -> dict[str, dict[str,
 
 def _pairs(names: list[str]) -> dict[str, dict[str, str]]:
     """Means and spreads of one or more things by the ends of their names: t2m_mean and t2m_std."""
-    if any(role_of(name) not in (None, "weights") for name in names):
-        return {}
-    found: dict[str, dict[str, list[str]]] = {}
-    for name in names:
-        thing, _, last = name.rpartition("_")
-        role = {"loc": "loc", "scale": "scale", "variance": "scale"}.get(role_of(last) or "")
-        if thing and role is not None:
-            found.setdefault(thing, {}).setdefault(role, []).append(name)
     weighing = [name for name in names if role_of(name) == "weights"]
     weights = {"weights": weighing[0]} if weighing else {}
-    pairs = {thing: roles for thing, roles in found.items() if len(roles) == 2}
-    for thing, roles in pairs.items():
+    found = pairs(names)
+    for thing, roles in found.items():
         for role, own in roles.items():
             if len(own) > 1:
                 raise ParameterError(
@@ -188,7 +216,7 @@ def _pairs(names: list[str]) -> dict[str, dict[str, str]]:
                 )
     return {
         thing: {role: own[0] for role, own in roles.items()} | weights
-        for thing, roles in pairs.items()
+        for thing, roles in found.items()
     }
 
 
@@ -296,7 +324,7 @@ def _is_plain(value: Any, path: Path) -> bool:
 
 def _law_in(grid: Grid, layout: Layout) -> tuple[str, dict[str, str]]:
     """A single variable is the prediction, unless its name says that it is something else."""
-    names = [str(name) for name in grid.dataset.data_vars if name != layout.target]
+    names = [str(n) for n in grid.dataset.data_vars if not _is_target(str(n), layout.target)]
     if not names and grid.groups:
         raise ParameterError(
             f"{grid.path} holds its variables in groups ({listed(grid.groups)}), which are not "
@@ -337,6 +365,8 @@ class Doubles:
     nan_policy: str | None = "propagate"
     #: Coordinates along dimensions, where they have some.
     labels: Mapping[Hashable, np.ndarray] = field(default_factory=dict)
+    #: Whether outcomes have cells.
+    of_fields: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -373,5 +403,6 @@ class Doubles:
             values = self.variable[key].values
         values = as_doubles(self.name, values)
         policy = self.nan_policy or "propagate"
-        check_values(self.role, self.name, values, policy, self._place(key, values.shape))
+        place = self._place(key, values.shape)
+        check_values(self.role, self.name, values, policy, place, self.of_fields)
         return as_scale(self.name, values) if self.squared else values

@@ -35,6 +35,7 @@ from kuq.files.hdf5_output import PatientFile
 from kuq.files.own import KINDS, MADE_BY, PARTS, grid_mark
 from kuq.files.roles import listed
 from kuq.files.stored import Progress
+from kuq.files.words import not_judged
 from kuq.kernels.base import Score
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def decompose_grid(
     for name, one in made.items():
         found = read_result(path, out, name, _prefix(name, every), one, every[name], options)
         notes = (*one.notes, *found.notes)
+        if layout.target is not None and every[name].target is None:
+            notes = (*notes, not_judged(name))
         if unused and not variables:
             notes = (*notes, f"not used: {listed(unused)}")
         variables.append(replace(found, notes=notes))
@@ -108,6 +111,7 @@ def _decomposed(
     from kuq.xarray.hints import unused_levels
     from kuq.xarray.layout import Dimensions, layout_of
     from kuq.xarray.measures import is_split, of_members, of_one_model
+    from kuq.xarray.units import check_units
 
     policy = layout.nan_policy or "propagate"
     settings: Settings = {
@@ -127,6 +131,8 @@ def _decomposed(
     names, variables = layout_of(data, dims, policy)
     if found.outcome is not None:
         check_outcome(found.outcome, names, data.dims)
+        what = f"the target {layout.target!r}"
+        check_units("the prediction", variables, what, found.outcome)
     data = in_pieces(grid.path, data, found, names, variables)
     areas = Areas.of(data, layout)
     call = prepared([data], score, dims, areas.of_event, settings)
@@ -191,6 +197,7 @@ def in_pieces(
                 _ROLES.get(name, name),
                 names.nan_policy,
                 {dim: variable[dim].values for dim in variable.dims if dim in variable.coords},
+                bool(names.event),
             ),
             pieces,
         )

@@ -14,11 +14,33 @@ _COMMAND = {
     "crossed": "--crossed",
     "nan_policy": "--nan",
 }
-_PYTHON = {command: name for name, command in reversed(_COMMAND.items())}
+_PYTHON = {command: name for name, command in reversed(_COMMAND.items())} | {
+    "--target": "y",
+    "--directions": "directions",
+    "--monte-carlo": "draws",
+    "--area-weights": 'weights="area"',
+}
+#: Names of parameters, which are given by renaming variables.
+_RENAMED = re.compile(r"--(loc|scale|weights) (\w+)(?: --(loc|scale) (\w+))?")
+_ONE_OF = re.compile(r"--(?:points|samples) (\w+)")
+#: What is said otherwise in Python.
+_PHRASES = {
+    "other names can be given with --loc and --scale, --samples or --points": (
+        "other names are given by data.rename(…), and one variable by data[name]"
+    ),
+    "name it with --scale": "rename it to scale",
+    "the file holds": "the data hold",
+    "the file has": "the data have",
+    "give a pattern of names, such as '{}_observed'": "say so: y={name: outcome}",
+    " (outcome)'": "'",
+}
 _GIVEN = re.compile(rf"\b({'|'.join(_COMMAND)})=(\([^)]*\)|\"[^\"]*\"|'[^']*'|\[[^\]]*\]|\.\.\.)")
 _BETWEEN = re.compile(rf"(?<=[\])'\".]), (?=(?:{'|'.join(_COMMAND)})=)")
 _NAMED = re.compile(rf"\b({'|'.join(name for name in _COMMAND if '_' in name)})\b")
-_COMMANDED = re.compile(rf"({'|'.join(_PYTHON)}) ([\w,]+)")
+_COMMANDED = re.compile(
+    rf"({'|'.join(_COMMAND.values())}) (?!(?:is|are|out|and|name|of)\b)([\w,]+)"
+)
+_BARE = re.compile(rf"({'|'.join(_PYTHON)})\b")
 
 
 def in_command(text: str) -> str:
@@ -48,4 +70,12 @@ def in_python(text: str) -> str:
         values = tuple(found[2].split(","))
         return f"{_PYTHON[found[1]]}={values if len(values) > 1 else values[0]!r}"
 
-    return re.sub(r"--points (\w+)", r"data['\1']", _COMMANDED.sub(option, text))
+    def renamed(found: re.Match[str]) -> str:
+        pairs = [pair for pair in (found.group(2, 1), found.group(4, 3)) if pair[0]]
+        return f"data.rename({{{', '.join(f'{name!r}: {role!r}' for name, role in pairs)}}})"
+
+    for phrase, other in _PHRASES.items():
+        text = text.replace(phrase, other)
+    text = _ONE_OF.sub(r"data['\1']", _RENAMED.sub(renamed, text))
+    text = re.sub(r"--target (\{\} \(outcome\)|\S+):", "y:", text)
+    return _BARE.sub(lambda found: _PYTHON[found[1]], _COMMANDED.sub(option, text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import zipfile
@@ -27,6 +28,7 @@ ABOUT = ("score", "units", "method", "estimator", "unbiased", MADE_BY)
 NOTE = "note"
 #: A table in CSV has no place for a mark but quotes that change nothing: those of one name.
 _HEAD = re.compile(rb'(^|^\xef\xbb\xbf|[,;\t|])total([,;\t|])aleatoric\2"epistemic"\r?\n')
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _HEAD_BYTES = 2**20
 #: Files and folders inside of an array in a Zarr store.
 _ZARR_FILES = re.compile(r"zarr\.json|\.zarray|\.zattrs|c|\d+(\.\d+)*")
@@ -64,7 +66,10 @@ def _own_npz(path: Path) -> bool:
 
 def _own_text(path: Path) -> bool:
     with path.open("rb") as file:
-        return _HEAD.search(file.read(_HEAD_BYTES)) is not None
+        start = file.read(_HEAD_BYTES)
+    if start.startswith(_UTF_16):
+        start = start.decode("utf-16", errors="replace").encode()
+    return _HEAD.search(start) is not None
 
 
 def _own_parquet(path: Path) -> bool:

@@ -9,29 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from kuq.adapters.parameter_names import ALIASES, is_spread, role_of
 from kuq.errors import ParameterError
 
-#: The usual names of parameters, first the one that kuq uses.
-ALIASES: dict[str, tuple[str, ...]] = {
-    "loc": ("loc", "mean", "mu", "location", "gamma"),
-    "scale": ("scale", "std", "sigma", "sd", "stddev", "stdev", "std_dev"),
-    "variance": ("variance", "var", "sigma2"),
-    "samples": ("samples", "sample", "draws", "values", "value"),
-    "points": ("points", "point", "predictions", "prediction", "forecast", "y_pred"),
-    "df": ("df", "dof", "degrees_of_freedom"),
-    "nu": ("nu", "kappa"),
-    "alpha": ("alpha",),
-    "beta": ("beta",),
-    "mixture": ("mixture_weights", "component_weights", "pi"),
-    "weights": ("weights", "weight", "member_weights"),
-}
-_ROLES = {alias: role for role, aliases in ALIASES.items() for alias in aliases}
-#: Words of names that say how far something spreads; which measure of it, they leave open.
-_SPREADS = {
-    *("uncertainty", "uncertainties", "unc", "std", "stds", "sd", "stddev", "stdev", "sigma"),
-    *("variance", "var", "scale", "spread", "error", "errors", "err", "stderr", "se", "sem"),
-    *("ci", "lower", "upper", "noise", "precision", "logvar"),
-}
 MEMBERS = ("member", "realization", "number", "ensemble", "model", "tree")
 DRAWS = ("sample", "draw")
 
@@ -119,18 +99,6 @@ def listed(names: Iterable[Any]) -> str:
     return ", ".join(shown[:12]) + (", …" if len(shown) > 12 else "")
 
 
-def role_of(name: str) -> str | None:
-    """The role of a usual name, whatever its case."""
-    return _ROLES.get(name.lower())
-
-
-def is_spread(name: str) -> bool:
-    """Whether a name says how far something spreads, so that it cannot be a prediction itself."""
-    return role_of(name) in ("scale", "variance") or not _SPREADS.isdisjoint(
-        re.split(r"[^a-z]+", name.lower())
-    )
-
-
 def _by_role(available: list[str], given: dict[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in available:
@@ -209,17 +177,26 @@ _BOUNDS = {
 
 
 def check_values(
-    role: str, name: str, values: np.ndarray, nan_policy: str, place: Callable[[int], str]
+    role: str,
+    name: str,
+    values: np.ndarray,
+    nan_policy: str,
+    place: Callable[[int], str],
+    of_fields: bool = False,
 ) -> None:
     """Refuse numbers that no parameter can have, and say where they stand.
 
-    ``place`` says for a position in the flat values where that is in the file.
+    ``place`` says for a position in the flat values where that is in the file; ``of_fields``
+    whether outcomes have cells, of which some may be masked.
     """
     missing = np.isnan(values).ravel()
     if missing.any() and (nan_policy == "raise" or role == "weights"):
         count = int(missing.sum())
         more = f" and {count - 1} more" if count > 1 else ""
-        advice = "" if role == "weights" else "; --nan propagate gives such inputs no result"
+        cells = "leaves out cells that are missing in every prediction, and " if of_fields else ""
+        advice = (
+            "" if role == "weights" else f"; --nan propagate {cells}gives such inputs no result"
+        )
         advice += ", --nan omit leaves missing draws out" if role == "samples" else ""
         raise ParameterError(
             f"{name!r} must be finite, and is missing (NaN) in {place(int(missing.argmax()))}{more}"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from kuq.adapters.parameter_names import is_spread, role_of
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.csv_text import read_csv, read_header
 from kuq.files.dialect import TextForm, find_dialect
@@ -34,9 +35,7 @@ from kuq.files.roles import (
     check_student_scale,
     check_values,
     find_law,
-    is_spread,
     listed,
-    role_of,
 )
 from kuq.files.row_keys import (
     MOST_SHOWN,
@@ -60,6 +59,8 @@ if TYPE_CHECKING:
 
 #: The tables that are text.
 TEXT = (".csv", ".tsv")
+#: Tables with more places than so many for a row name their inputs by other columns.
+_SPARSEST = 10
 #: Longer names are no numbered ones; matching takes the square of their length.
 _LONGEST_NAME = 200
 _NUMBERED = re.compile(
@@ -274,9 +275,10 @@ def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
 def _member_weights(weights: np.ndarray) -> np.ndarray:
     """One weight per member, (members, …), which must be the same in all of its rows."""
     flat = weights.reshape(len(weights), -1)
-    if np.any(flat != flat[:, :1]):
+    largest: np.ndarray = np.nanmax(flat, axis=1)  # NaN has no row
+    if np.any((flat != largest[:, None]) & ~np.isnan(flat)):
         raise ParameterError("the weight of a member must be the same in all of its rows")
-    return flat[:, 0]
+    return largest
 
 
 @final
@@ -572,20 +574,15 @@ class _LongTable(_TableLayout):
 
     def _read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
         axes, shape, rows = self._places(table)
-        whole = len(table) == math.prod(shape)
-        place = np.ravel_multi_index(axes, shape) if whole else np.zeros(0, dtype=np.intp)
-        if not whole or len(table) != len(np.unique(place)):
-            wrong = [*self._twice(table, axes, rows), *self._missing(table, axes, shape, rows)]
-            raise ShapeError(
-                f"expected one row for each of {shape[1]} inputs × {shape[0]} members"
-                + (f" × {shape[2]} draws" if self.sample else "")
-                + f", got {len(table)} rows: {'; '.join(wrong)}; inputs are told apart by "
-                + (listed(self.keys) or "their order")
-                + "; if other columns do, name them: --by COLUMN,..." * bool(self.keys)
-            )
+        gaps: list[str] = []
+        if len(table) != math.prod(shape):
+            gaps = self._gaps(table, axes, shape, rows, nan_policy)
+        place = np.ravel_multi_index(axes, shape)
+        if len(table) != len(np.unique(place)):
+            gaps = self._gaps(table, axes, shape, rows, nan_policy)
         arrays: dict[str, np.ndarray] = {}
         for role, name in self.roles.items():
-            filled = np.empty(shape)
+            filled = np.full(shape, np.nan)
             filled.flat[place] = _numbers(table, [name])[:, 0]
             arrays[role] = as_parameter(role, name, filled)
         weights = arrays.pop("weights", None)
@@ -595,7 +592,7 @@ class _LongTable(_TableLayout):
         if outcome is not None:
             outcome = self._one_per_input(str(target), outcome, axes[1], len(rows), table)
             rows = rows.assign(**{str(target): outcome})
-        notes = []
+        notes = [f"{text}, which counts as missing values" for text in gaps]
         if self.keys:
             hint = what_happened(self.keys, target)
             notes.append(f"inputs are told apart by {listed(self.keys)}{hint}")
@@ -606,6 +603,29 @@ class _LongTable(_TableLayout):
         members = kinds_of(table, self.member)
         return _stored(
             self.law, arrays, rows, keys, nan_policy, weights, members, tuple(notes), outcome
+        )
+
+    def _gaps(
+        self,
+        table: pd.DataFrame,
+        axes: tuple[np.ndarray, ...],
+        shape: tuple[int, ...],
+        rows: pd.DataFrame,
+        nan_policy: str,
+    ) -> list[str]:
+        """Rows that are not there, in words, where these may be missing values; else an error."""
+        again = self._twice(table, axes, rows)
+        gaps, whole = self._missing(table, axes, shape, rows)
+        # Without names of inputs nobody knows which row is not there; where hardly any input is
+        # whole, other columns name them.
+        known = bool(self.keys) and whole > 0 and math.prod(shape) <= _SPARSEST * len(table)
+        if gaps and known and not again and nan_policy != "raise":
+            return gaps
+        raise ShapeError(
+            f"expected one row for each of {shape[1]} inputs × {shape[0]} members"
+            + (f" × {shape[2]} draws" if self.sample else "")
+            + f", got {len(table)} rows: {'; '.join([*again, *gaps])}; "
+            + self._remedy(table, known and not again)
         )
 
     def _twice(
@@ -629,16 +649,14 @@ class _LongTable(_TableLayout):
         axes: tuple[np.ndarray, ...],
         shape: tuple[int, ...],
         rows: pd.DataFrame,
-    ) -> list[str]:
-        """Rows that are not there, the first of them by their names."""
+    ) -> tuple[list[str], int]:
+        """Rows that are not there, the first by their names; and how many inputs have all."""
         members, inputs, *draws = axes
         width = shape[2] if draws else 1
         inner = members * width + (draws[0] if draws else 0)
         each = shape[0] * width
-        there = np.bincount(np.unique(np.stack([inputs, inner]), axis=1)[0], minlength=shape[1])
+        there = np.bincount(np.unique(inputs * each + inner) // each, minlength=shape[1])
         count = int(np.sum(each - there))
-        if count == 0:
-            return []
         shown: list[str] = []
         for place in np.flatnonzero(there < each):
             for code in np.setdiff1d(np.arange(each), inner[inputs == place]):
@@ -647,7 +665,20 @@ class _LongTable(_TableLayout):
                     shown.append(self._name(table, rows, codes))
             if len(shown) == MOST_SHOWN:
                 break
-        return [f"no row for {', '.join(shown)}{and_more(count)}"]
+        text = f"no row for {', '.join(shown)}{and_more(count)}"
+        return [text] if count else [], int(np.sum(there == each))
+
+    def _remedy(self, table: pd.DataFrame, known: bool) -> str:
+        """What helps: where inputs are ``known`` by their names, rows that lack are missing."""
+        if not self.keys:
+            return "inputs are told apart by their order; add a column that names them"
+        apart = f"inputs are told apart by {listed(self.keys)}"
+        if known:
+            omit = ", --nan omit leaves missing draws out" if self.sample else ""
+            return f"{apart}; --nan propagate gives such inputs no result{omit}"
+        naming = [name for name in self.keys if not table[name].is_unique]
+        others = ",".join(naming) if 0 < len(naming) < len(self.keys) else "COLUMN,..."
+        return f"{apart}; if other columns do, name them: --by {others}"
 
     def _name(self, table: pd.DataFrame, rows: pd.DataFrame, codes: list[int]) -> str:
         """An input, a member and a draw in words."""

@@ -76,3 +76,8 @@ def _kind(law: Prediction) -> tuple[str, int | None]:
     if isinstance(law, Samples):
         return _WHOLE if law.whole else type(law).__name__, law.draw_count
     return type(law).__name__, None
+
+
+def not_judged(name: str) -> str:
+    """What is said of a variable without outcomes beside others that have some."""
+    return f"not judged: what happened is not known of {name!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.decomposed import Decomposed, Part, Partitioned
-from kuq.files.words import in_words
+from kuq.files.words import in_words, not_judged
 from kuq.kernels.base import Score
 from kuq.kernels.marginal import CRPS
 from kuq.protocols.vectors import as_numpy
 from kuq.reports.cases import cases, in_numpy
 from kuq.reports.decomposition import report_page
+from kuq.reports.judgement import check_outcomes
 from kuq.reports.levels import levels_page
 from kuq.reports.named import as_named, named_page
 from kuq.reports.page import PAGE
@@ -84,11 +86,17 @@ def report(
         write_text(target, levels_page(title, parts), PAGE, [])
         return target
     if isinstance(prediction, Mapping):
+        check_outcomes(prediction, y)
         outcomes = y if isinstance(y, Mapping) else dict.fromkeys(prediction, y)
         variables = [
             _decomposed(str(name), one, score, outcomes.get(name), names, labels, options)
             for name, one in prediction.items()
         ]
+        if y is not None:
+            variables = [
+                one if one.target else replace(one, notes=(*one.notes, not_judged(one.name)))
+                for one in variables
+            ]
     else:
         variables = [_decomposed("", prediction, score, y, names, labels, options)]
     write_text(target, report_page(title, variables), PAGE, [])

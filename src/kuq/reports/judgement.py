@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from kuq.calibration.outcomes import chances, share_interval, within
 from kuq.distributions.base import Prediction
-from kuq.errors import KuqError
+from kuq.errors import KuqError, ParameterError
 from kuq.files.decomposed import Decomposed, Part
+from kuq.files.roles import listed
 from kuq.kernels.base import Score
 from kuq.kernels.event_weights import unweighted, weighted
 from kuq.kernels.gaussian import Gaussian
@@ -111,6 +113,17 @@ class Judgement:
     def size(self) -> float:
         """So many coordinates of equal weight would leave as much to chance."""
         return float(self.pit_weights.sum() ** 2 / np.sum(self.pit_weights**2))
+
+
+def check_outcomes(names: Iterable[Any], y: Any) -> None:
+    """Refuse outcomes, by their names, of what is not predicted."""
+    known = [str(name) for name in names]
+    strange = [str(name) for name in y if str(name) not in known] if hasattr(y, "keys") else []
+    if strange:
+        raise ParameterError(
+            f"y has outcomes of {listed(strange)}, and predicted are {listed(known)}; names have "
+            "to be the same"
+        )
 
 
 def judge(one: Decomposed) -> Judgement | None:

@@ -18,6 +18,7 @@ from kuq.kernels.base import Score
 from kuq.kernels.marginal import CRPS
 from kuq.kernels.names import as_score, usual_estimator
 from kuq.reports.decomposition import report_page
+from kuq.reports.judgement import check_outcomes
 from kuq.reports.levels import levels_page
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def named_page(
         try:
             if level_dims is None:
                 found = decompose_file(path, as_score(score), **shared, **options)
+                check_outcomes([one.name for one in found.variables], y)
                 told = [
                     replace(one, notes=tuple(map(in_python, one.notes))) for one in found.variables
                 ]
@@ -160,9 +162,13 @@ def _stored(data: xr.DataArray | xr.Dataset, y: Any) -> tuple[xr.Dataset, Names,
     if not isinstance(y, (xr.Dataset, Mapping)):
         raise ParameterError(
             f"y of a prediction with named dimensions must be a DataArray, got {type(y).__name__}; "
-            "for several variables a Dataset"
+            "for several variables a Dataset, or a dict by their names"
         )
-    return _beside(data, {f"{name} (outcome)": one for name, one in y.items()}), names, _OUTCOMES
+    outcomes = {f"{name} (outcome)": one for name, one in y.items()}
+    if strange := [name for name, one in y.items() if not isinstance(one, xr.DataArray)]:
+        kind = type(y[strange[0]]).__name__
+        raise ParameterError(f"y[{strange[0]!r}] must be a DataArray, got {kind}")
+    return _beside(data, outcomes), names, _OUTCOMES
 
 
 #: The names of outcomes of several variables.
@@ -173,7 +179,11 @@ def _beside(data: xr.Dataset, outcomes: Mapping[str, xr.DataArray]) -> xr.Datase
     from kuq.xarray.dimensions import check_coordinates
 
     check_coordinates("y and the prediction", data, *outcomes.values())
-    return data.assign({name: one.drop_attrs() for name, one in outcomes.items()})
+    plain = {
+        name: one.drop_attrs().assign_attrs({k: one.attrs[k] for k in ("units",) if k in one.attrs})
+        for name, one in outcomes.items()
+    }
+    return data.assign(plain)
 
 
 def _write(dataset: xr.Dataset, path: Path) -> None:

@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from kuq._array import from_numpy, namespace
+from kuq._array import Array, from_numpy, namespace
 from kuq.distributions.base import Distribution, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
-from kuq.distributions.student_t import gamma_variates
 
 
 def drawn(prediction: Prediction, draws: int, rng: np.random.Generator) -> Prediction:
@@ -40,7 +39,29 @@ def _members(law: NormalInverseGamma, count: int, rng: np.random.Generator) -> N
     """Normals drawn from the second-order law, along a new first axis."""
     xp = namespace(law.loc)
     shape = (count, *law.loc.shape)
-    gamma = gamma_variates(law.alpha, shape, rng)
+    gamma = _gamma_variates(law.alpha, shape, rng)
     variance = law.beta / gamma
     noise = from_numpy(rng.standard_normal(shape), law.loc)
     return Normal(law.loc + xp.sqrt(variance / law.nu) * noise, xp.sqrt(variance), law.event_ndim)
+
+
+def _gamma_variates(order: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Standard gamma variates from standard normal and uniform ones (Marsaglia and Tsang).
+
+    A fixed number of proposals keeps everything on the arrays' device; all of them fail with
+    probability below 1e−10.
+    """
+    xp = namespace(order)
+    proposals = 8
+    normal = from_numpy(rng.standard_normal((proposals, *shape)), order)
+    uniform = from_numpy(1 - rng.random((proposals, *shape)), order)
+    boost = from_numpy(1 - rng.random(shape), order)
+    small = order < 1
+    d = xp.where(small, order + 1, order) - 1 / 3
+    v = (1 + normal / xp.sqrt(9 * d)) ** 3
+    log_v = xp.log(xp.where(v > 0, v, xp.ones_like(v)))
+    accepted = (v > 0) & (xp.log(uniform) < normal**2 / 2 + d * (1 - v + log_v))
+    value = xp.broadcast_to(d, shape)
+    for k in reversed(range(proposals)):
+        value = xp.where(accepted[k, ...], d * v[k, ...], value)
+    return value * xp.where(small, boost ** (1 / order), xp.ones_like(value))

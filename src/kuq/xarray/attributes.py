@@ -8,13 +8,14 @@ from typing import Any
 import xarray as xr
 
 import kuq
+from kuq.xarray.units import located
 
 
 def units_of(score: kuq.Score, variables: Mapping[str, xr.DataArray]) -> str:
     """The unit of a measure in terms of the unit of the outcome, where that is known."""
     if score.units == "dimensionless":
         return "1"
-    own = next((v for name, v in variables.items() if name in ("loc", "value", "values")), None)
+    own = located(variables)
     unit = None if own is None else own.attrs.get("units")
     if unit is None or "target units" not in score.units:
         return score.units

@@ -241,19 +241,8 @@ def _family_of(data: xr.Dataset) -> tuple[Family, dict[str, xr.DataArray]]:
     wanted = "; ".join(", ".join(family.parameters) for family in FAMILIES)
     raise kuq.ParameterError(
         f"a Dataset needs the parameters of a distribution as variables ({wanted}), got "
-        f"{list(data.data_vars)}; for draws pass one variable: dataset[name]{_renamed(data)}"
+        f"{list(data.data_vars)}; for draws pass one variable: dataset[name]"
     )
-
-
-def _renamed(data: xr.Dataset) -> str:
-    """What to do with names such as t2m_mean and t2m_std."""
-    ends = {str(name): str(name).rpartition("_") for name in data.data_vars}
-    means = [name for name, (_, mark, end) in ends.items() if mark and end in ("mean", "loc")]
-    for name in means:
-        for other, (thing, _, end) in ends.items():
-            if thing == ends[name][0] and end in ("std", "sd", "scale"):
-                return f"; for normals: dataset.rename({name}='loc', {other}='scale')"
-    return ""
 
 
 def _check_dims(layout: Layout, data: Data) -> None:

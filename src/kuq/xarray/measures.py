@@ -20,10 +20,13 @@ from kuq.xarray.dimensions import AUTO, check_coordinates, check_names, listed
 from kuq.xarray.hints import crossing, unused_levels
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers
 from kuq.xarray.partition import Asked, partition
+from kuq.xarray.units import check_units
+from kuq.xarray.variables import for_each_variable
 
 _PARTS = ("total", "aleatoric", "epistemic")
 
 
+@for_each_variable
 def decompose(
     data: Data,
     score: kuq.Score | str,
@@ -44,8 +47,11 @@ def decompose(
 
     ``data`` is a DataArray of draws, or of point predictions where it has no sample dimension, or
     a Dataset with the parameters of a distribution: ``loc`` and ``scale`` (or ``mean``, ``std``),
-    ``df``, ``weights``, ``factor`` and ``diag``, or ``nu``, ``alpha`` and ``beta``. Dimensions of
-    usual names are found: member, realization, number, ensemble, model; sample, draw.
+    ``df``, ``weights``, ``factor`` and ``diag``, or ``nu``, ``alpha`` and ``beta``. A Dataset may
+    also hold several predictions, as variables along members or as ``t2m_mean`` and ``t2m_std``:
+    then there are ``t2m_total`` and its like for each, and all other measures have a variable for
+    each. Dimensions of usual names are found: member, realization, number, ensemble, model; sample,
+    draw.
     ``event_dims`` form one outcome, all others are kept. ``weights`` over the event: a DataArray,
     or "area" for grid cells. Dask arrays stay lazy, and go chunk by chunk through ``to_zarr`` or
     ``compute``. Further options: those of ``kuq.decompose``, ``member_weights``, ``nan_policy``.
@@ -170,6 +176,7 @@ def of_one_model(data: Data, call: Call) -> xr.Dataset:
     return xr.Dataset({"total": total}, attrs={**kept_attributes(data), **how})
 
 
+@for_each_variable
 def entropy(
     data: Data,
     score: kuq.Score | str,
@@ -214,6 +221,7 @@ def _entropy(call: Call) -> tuple[_First, list[list[Hashable]]]:
     return _First(kuq.entropy, call.score, call.options), [call.outputs(trial)]
 
 
+@for_each_variable
 def divergence(
     p: Data,
     q: Data,
@@ -242,12 +250,15 @@ def divergence(
     call = prepared([p, q], score, dims, weights, settings)
     check_coordinates("the predictions", *(v for o in call.operands for v in o.variables.values()))
     check_names("the predictions", *(operand.inputs for operand in call.operands))
+    first, second = (operand.variables for operand in call.operands)
+    check_units("the prediction", first, "the other", second)
     left, right = call.trials()
     outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
     measure = _First(kuq.divergence, call.score, call.options)
     return _described(call.measured(measure, [outputs])[0], "divergence", call)
 
 
+@for_each_variable
 def score(
     data: Data,
     outcome: xr.DataArray,
@@ -282,6 +293,7 @@ def score(
         raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
     inputs = [dim for dim in outcome.dims if dim not in dims.event]
     check_names("the prediction and the outcome", call.operands[0].inputs, inputs)
+    check_units("the prediction", call.operands[0].variables, "the outcome", outcome)
     (trial,) = call.trials()
     zero = np.zeros(trial.event_shape)
     outputs = call.outputs(kuq.score(trial, zero, call.score, **call.options))
@@ -289,6 +301,7 @@ def score(
     return _described(call.measured(measure, [outputs], outcome)[0], "score", call)
 
 
+@for_each_variable
 def member_divergences(
     data: Data,
     score: kuq.Score | str,
