@@ -55,7 +55,8 @@ test: lint
 	@$(MAKE) --no-print-directory -j 2 SIDE_BY_SIDE=1 types test-core test-alone
 	@$(MAKE) --no-print-directory test-all
 
-check: lint types test-core
+check: lint
+	@$(MAKE) --no-print-directory -j 2 SIDE_BY_SIDE=1 types test-core
 	@KUQ_ONE_IN=10 KUQ_TRIALS=0.01 $(ONE_THREAD) $(VENV)/bin/python $(PYTEST) $(BOTH)
 
 lint: $(VENV)/.test
