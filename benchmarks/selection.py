@@ -108,6 +108,13 @@ def judged(name: str, representation: str, split: int, data_dir: str | None) -> 
         # Errors have units: shares of that of the usual score.
         size = there.table[0].value if task == "acquisition" else 1.0
         best = max(there.table, key=lambda row: row.gain)
+        # What no choice can beat: a test of the one that the judges found, and of no other.
+        pair = [USUAL, there.name]
+        alone = (
+            there.name == USUAL
+            or kuq.select_score(law["choose"], **given["choose"], candidates=pair).name
+            == there.name
+        )
         found[task] = {
             "chosen": chosen.name,
             "cases": chosen.cases,
@@ -117,6 +124,7 @@ def judged(name: str, representation: str, split: int, data_dir: str | None) -> 
                 for key, value in (("gain", gain), ("low", interval[0]), ("high", interval[1]))
             },
             "judges_choose": there.name,
+            "alone": alone,
             "best": best.name,
             "best_gain": round(best.gain / size, 5),
         }
@@ -153,6 +161,7 @@ def counted(rows: list[dict[str, Any]]) -> list[str]:
     exists = [row for row in rows if row["judges_choose"] != USUAL]
     found = [row for row in exists if row["chosen"] != USUAL and row["gain"] > 0]
     gains = [row["gain"] for row in other]
+    alone = [row for row in exists if row["alone"]]
     missed = [row["best_gain"] for row in exists if row not in found]
     return [
         str(len(rows)),
@@ -161,6 +170,7 @@ def counted(rows: list[dict[str, Any]]) -> list[str]:
         str(sum(row["low"] > 0 for row in other)),
         str(sum(row["high"] < 0 for row in other)),
         f"{len(found)} of {len(exists)}",
+        str(len(alone)),
         f"{np.mean(missed):.3f}" if missed else "",
     ]
 
@@ -168,7 +178,8 @@ def counted(rows: list[dict[str, Any]]) -> list[str]:
 def rendered(results: dict[str, Any]) -> str:
     """The table in Markdown, and what the controls gave."""
     head = ("task", "predictions", "choices", "not the usual score", "their mean gain")
-    head = (*head, "better", "worse", "found where judges choose another", "mean gain missed")
+    head = (*head, "better", "worse", "found where judges choose another")
+    head = (*head, "if tested alone", "mean gain missed")
     lines = []
     for task in TASKS:
         for representation in REPRESENTATIONS:

@@ -106,15 +106,17 @@ def test_equal_members_and_a_group_without_weight_have_finite_gradients():
         assert (found["scenario"] == 0).all()
 
 
+@pytest.mark.parametrize("weights", [[1.0, 2.0], None])
 @pytest.mark.parametrize("name", ["torch", "jax"])
-def test_groups_of_a_list_keep_their_library(name):
+def test_groups_of_a_list_keep_their_library(name, weights):
+    """Also where groups of different sizes count the same, which gives members weights."""
     rng = np.random.default_rng(6)
     with opened(name) as library:
         groups = [
             kuq.Ensemble(kuq.Point(library.array(rng.normal(size=(n, 3)), dtype)))
             for n, dtype in ((2, "float32"), (3, "float32"))
         ]
-        found = kuq.decompose(kuq.Ensemble(groups, [1.0, 2.0]), "energy", levels=LEVELS)
+        found = kuq.decompose(kuq.Ensemble(groups, weights), "energy", levels=LEVELS)
         assert all(library.owns(part) for part in found.values())
         assert library.dtype_name(found.total) == "float32"
         shares = found.shares()

@@ -108,6 +108,18 @@ def test_detection_is_the_auroc(ties):
         assert row.value == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_score_that_never_fails_is_found_beside_a_blind_one():
+    """Every resample has the same gain; what did not vary was not taken for better than noise."""
+    means, wide = np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]])
+    inside = kuq.Ensemble(kuq.Normal(np.tile(means, (1, 40)), 1.0))
+    outside = kuq.Ensemble(kuq.Normal(np.tile(means, (1, 30)), np.tile(wide, (1, 30))))
+    found = kuq.select_score(
+        inside, task="detection", outside=outside, candidates=["squared", "crps"], resamples=50
+    )
+    assert found.name == "crps"
+    assert [row.value for row in found.table] == [0.5, 1.0]
+
+
 def test_acquisition_conditions_on_labels():
     """Against a normal vector over all cases, conditioned on the labelled ones."""
     from kuq.protocols.selection import _Acquisition

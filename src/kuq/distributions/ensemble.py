@@ -398,7 +398,7 @@ def _of_groups(groups: Sequence[Any], weights: Any) -> tuple[Any, Any, np.ndarra
         return leaves, None, paths
     count = len(groups)
     like = groups[0].reference
-    outer = _normalised(np.full(count, 1 / count) if weights is None else weights, count, like)
+    outer = _normalised([1 / count] * count if weights is None else weights, count, like)
     inner = [group.member_weights() for group in groups]
     xp = namespace(*inner)
     return leaves, xp.concat([outer[k] * own for k, own in enumerate(inner)]), paths

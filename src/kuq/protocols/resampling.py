@@ -78,12 +78,40 @@ def simultaneous_halves(draws: NDArray[np.float64], confidence: float) -> Vector
     all: the largest of many ratios to their standard errors is larger than any given one. So the
     intervals also hold for a number that was chosen by looking at all of them.
     """
-    known = draws[~np.isnan(draws).any(axis=1)]
-    if len(known) < 2:
-        return np.full(draws.shape[1], np.nan)
-    error: Vector = np.std(known, axis=0, ddof=1)
+    moved, error = _standardised(draws)
     moving = error > 0
     if not moving.any():
         return error
-    ratios = np.abs(known - known.mean(axis=0))[:, moving] / error[moving]
-    return np.asarray(np.quantile(ratios.max(axis=1), confidence) * error)
+    return np.asarray(np.quantile(np.abs(moved[:, moving]).max(axis=1), confidence) * error)
+
+
+def gain_bounds(
+    gain: Vector, draws: NDArray[np.float64], confidence: float, count: int
+) -> tuple[Vector, Vector]:
+    """The ends of intervals of several gains; the best of them is no chance if it begins above 0.
+
+    ``draws`` has what each gain is in every resample of ``count`` units, (resamples, gains). Both
+    ends hold for several gains at once, each with half of the chance that is left. What is plainly
+    worse than nothing cannot be the best by chance, so that it does not count for the lower ends:
+    it would raise the bound for others (the test of superior predictive ability, Hansen 2005, with
+    his threshold).
+    """
+    moved, error = _standardised(draws)
+    moving = error > 0
+    if not moving.any():
+        return gain - error, gain + error
+    plainly_worse = gain < -np.sqrt(2 * np.log(np.log(count))) * error
+    rivals = moving & ~plainly_worse
+    share = (1 + confidence) / 2
+    above = moved[:, rivals if rivals.any() else moving].max(axis=1)
+    below = -moved[:, moving].min(axis=1)
+    return gain - np.quantile(above, share) * error, gain + np.quantile(below, share) * error
+
+
+def _standardised(draws: NDArray[np.float64]) -> tuple[NDArray[np.float64], Vector]:
+    """Deviations from the mean in standard errors, and these; NaN if resamples have no numbers."""
+    known = draws[~np.isnan(draws).any(axis=1)]
+    if len(known) < 2:
+        return known, np.full(draws.shape[1], np.nan)
+    error: Vector = np.std(known, axis=0, ddof=1)
+    return (known - known.mean(axis=0)) / np.where(error > 0, error, 1.0), error

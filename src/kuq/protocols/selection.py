@@ -19,7 +19,7 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.errors import InsufficientDataError, KuqError, ParameterError, ShapeError
 from kuq.kernels.base import Score
 from kuq.kernels.names import as_score, score_name, usual_estimator
-from kuq.protocols.resampling import Units, simultaneous_halves
+from kuq.protocols.resampling import Units, gain_bounds
 from kuq.protocols.vectors import Vector, as_numpy, fraction, one_per_case
 from kuq.uncertainty import decompose
 
@@ -45,7 +45,8 @@ _SHARES = np.linspace(0.5, 1.0, 101)
 class CandidateResult:
     """What one score reaches. ``gain`` is how much better it is than the usual one, the first.
 
-    Intervals are of the bootstrap; those of gains are paired, and hold for all candidates at once.
+    Intervals are of the bootstrap; those of gains are paired, and hold for all candidates at once;
+    their lower ends for all that are not plainly worse than the usual score.
     """
 
     name: str
@@ -147,11 +148,12 @@ def select_score(
     ``candidates`` are scores or their names, the usual one first; None tries the CRPS (energy
     score for vectors), the squared error, Gaussian and Laplace kernels at bandwidths around the
     median distance and their multi-scale means. Another than the first is chosen only if its gain
-    is beyond noise (its interval lies above zero, with all candidates looked at together) and is
-    at least ``tie``, a difference of ratios and AUROCs, or a share of the mean squared error, and
-    if it ranks or detects better than chance. Of those within a standard error of the best the
-    first in the list is taken. ``groups`` are labels
-    of cases that belong together (for detection: a pair, inside and outside).
+    is beyond noise (its interval lies above zero, with all candidates looked at together: scores
+    that are equally good give another one in (1 − ``confidence``)/2 of all choices) and is at least
+    ``tie``, a difference of ratios and AUROCs, or a share of the mean squared error, and if it
+    ranks or detects better than chance. Of those within a standard error of the best the first in
+    the list is taken. ``groups`` are labels of cases that belong together (for detection: a pair,
+    inside and outside).
 
     >>> import kuq, numpy as np
     >>> rng = np.random.default_rng(0)
@@ -186,14 +188,16 @@ def select_score(
     scores, skipped = _tried(asked, candidates, len(prediction.event_shape) > 0)
     names = list(scores)
     everything = np.ones(asked.cases)
-    chosen, values, draws, halves = _chosen(asked, names, everything, resamples, share, tie, seed)
+    chosen, values, draws, bounds = _chosen(asked, names, everything, resamples, share, tie, seed)
     tails = ((1 - share) / 2, (1 + share) / 2)
     table = []
     for place, name in enumerate(names):
         gain = float(asked.sign * (values[place] - values[0]))
-        half = float(halves[place])
         low, high = np.quantile(draws[:, place], tails)
-        inside, gained = (float(low), float(high)), (gain - half, gain + half)
+        inside, gained = (
+            (float(low), float(high)),
+            (float(bounds[0][place]), float(bounds[1][place])),
+        )
         table.append(CandidateResult(name, float(values[place]), inside, gain, gained))
     expected = _cross_fitted(asked, names, resamples, share, tie, seed)
     return ScoreSelection(
@@ -246,8 +250,8 @@ def _chosen(
     confidence: float,
     tie: float,
     seed: int,
-) -> tuple[str, Vector, NDArray[np.float64], Vector]:
-    """The choice on some cases, the values, those of resamples, and half widths of the gains."""
+) -> tuple[str, Vector, NDArray[np.float64], tuple[Vector, Vector]]:
+    """The choice on some cases, the values, those of resamples, and bounds of the gains."""
     values = np.array([task.value(name, mask, 0) for name in names])
     draws = np.array(
         [
@@ -257,17 +261,17 @@ def _chosen(
     )
     gains = task.sign * (draws - draws[:, :1])
     gain = task.sign * (values - values[0])
-    halves = simultaneous_halves(gains, confidence)
+    bounds = gain_bounds(gain, gains, confidence, task.units.count)
     least = tie * (abs(float(values[0])) if task.in_units else 1.0)
-    better = (halves > 0) & (gain > halves) & (gain >= least)
+    better = (bounds[0] > 0) & (gain >= least)
     if task.chance is not None:  # what is less wrong than the usual score serves nobody
         better &= task.sign * (values - task.chance) > 0
     if not better.any():
-        return names[0], values, draws, halves
+        return names[0], values, draws, bounds
     best = int(np.argmax(np.where(better, gain, -np.inf)))
     apart = np.std(gains - gains[:, [best]], axis=0, ddof=1)
     near = better & (gain[best] - gain <= apart)
-    return names[int(np.argmax(near))], values, draws, halves
+    return names[int(np.argmax(near))], values, draws, bounds
 
 
 def _cross_fitted(
