@@ -18,14 +18,20 @@ class Judged(NamedTuple):
     def mean(self) -> Tensor:
         return (self.losses * self.weights).sum(1) / self.weights.sum(1)
 
+    def error(self) -> Tensor:
+        """The standard error of the mean."""
+        gap = self.weights * (self.losses - self.mean()[:, None])
+        return gap.square().sum(1).sqrt() / self.weights.sum(1)
+
 
 @final
 class Lowest:
     """The losses of every held-out row in each member's epoch of the lowest mean.
 
     The lowest mean of few rows is luck, and mostly comes too early. A later epoch is as good if it
-    is not worse by more than ``margin`` standard errors of the difference, row by row. Rows that
-    come in another order in every epoch have larger ones: then still later epochs are as good.
+    is not worse by more than ``margin`` standard errors of the difference, row by row, or of the
+    lowest mean itself if that is smaller: where a few rows explode, as they do under the log score
+    of networks that overfit, the difference has an error that excuses everything.
     """
 
     def __init__(self, margin: float) -> None:
@@ -40,8 +46,8 @@ class Lowest:
         lower = torch.from_numpy(better).to(now.device)
         self.losses[lower] = now[lower]
         worse = Judged(now - self.losses, judged.weights)
-        spread = judged.weights * (worse.losses - worse.mean()[:, None])
-        error = spread.square().sum(1).sqrt() / judged.weights.sum(1)
+        lowest = Judged(self.losses, judged.weights)
+        error = torch.minimum(worse.error(), lowest.error())
         close = (worse.mean() <= self.margin * error).cpu().numpy()
         active = np.isin(np.arange(len(better)), running)
         good: np.ndarray = better | (active & close & (self.margin > 0))

@@ -27,9 +27,9 @@ class Training:
     ``burn_in``: epochs in which only the mean is trained, by squared error. ``restore_best``: keep
     each member's best weights, not the last. ``margin``: the best are those of the latest epoch
     that is not worse than the one of the lowest validation loss by more than so many standard
-    errors of their difference over rows: of a few rows the lowest is mostly luck; 0: the lowest.
-    ``n_samples``: draws of a sampler for each row; five
-    times as many, at most 50, in validation. ``compile``: compile loss and gradient (True, or the
+    errors, of their difference over rows or of that loss, as the lowest of a few rows is mostly
+    luck; 0: the lowest. ``n_samples``: draws of a sampler for each row; five times as many, at
+    most 50, in validation. ``compile``: compile loss and gradient (True, or the
     name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on GPUs.
     ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call goes
     on after an interruption.
