@@ -169,8 +169,8 @@ class OwnRows:
 
     def pieces(self, count: int) -> Iterator[OwnRows]:
         """At most so many rows of each member at a time."""
-        for index in self.index.split(count, dim=1):
-            yield OwnRows(self.rows, index)
+        for start in range(0, len(self), count):
+            yield OwnRows(self.rows, self.index[:, start : start + count])
 
 
 @final
