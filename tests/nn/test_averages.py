@@ -45,7 +45,9 @@ def test_what_is_validated_is_what_is_kept():
     x_val, y_val = (torch.from_numpy(a).float() for a in sine(40, seed=5))
     for restore_best in (True, False):
         network = kuq.nn.Network(kuq.nn.MLP((8,)), kuq.nn.NormalHead, (3,), n_members=3)
-        training = kuq.nn.Training(learning_rate=0.1, max_epochs=12, restore_best=restore_best)
+        training = kuq.nn.Training(
+            learning_rate=0.1, max_epochs=12, margin=0, restore_best=restore_best
+        )
         history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
         now = kuq.score(network(x_val), y_val, kuq.LogScore()).mean(1).detach()
         kept = history.best_loss if restore_best else history.validation_loss[-1]

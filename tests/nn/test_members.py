@@ -87,7 +87,7 @@ def test_bootstrap_draws_rows_with_replacement():
     network = kuq.nn.Network(kuq.nn.MLP((4,)), kuq.nn.NormalHead, (3,), n_members=2)
     rows = Rows.checked(network, x, y)
     training = kuq.nn.Training(bootstrap=True, max_epochs=1)
-    drawn = Trainer(network, rows, None, kuq.LogScore(), training).own_rows
+    drawn = Trainer(network, rows, None, kuq.LogScore(), training).learned
     missing = [set(range(60)) - set(row.tolist()) for row in drawn]
     assert missing[0] != missing[1]
     assert all(10 < len(m) < 35 for m in missing)

@@ -71,7 +71,13 @@ def test_each_member_keeps_its_best_weights():
     network = small(4)
     x_val, y_val = sine(40, seed=5)
     training = kuq.nn.Training(
-        learning_rate=0.03, max_epochs=80, patience=6, plateau=5, batch_size=16, **CONSTANT
+        learning_rate=0.03,
+        max_epochs=80,
+        patience=6,
+        plateau=5,
+        batch_size=16,
+        margin=0,
+        **CONSTANT,
     )
     history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
     np.testing.assert_allclose(history.best_loss, history.validation_loss.min(0))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kuq.errors import ParameterError
 from kuq.nn import store
-from kuq.nn.rows import Rows
+from kuq.nn.rows import OwnRows, Rows
 from kuq.nn.streams import Stream
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KIND = "checkpoint"
 #: Counts the changes of training that make it end elsewhere; files without it are of the first.
-_TRAINING = 2
+_TRAINING = 3
 #: Settings that may differ between the calls before and after an interruption.
 _FREE = ("max_epochs", "progress", "checkpoint", "checkpoint_every")
 
@@ -50,6 +50,9 @@ class Checkpoint:
         t = self.trainer
         arrays = {name: tensor.cpu().numpy() for name, tensor in _tensors(t).items()}
         arrays |= t.stopping.arrays()
+        arrays["kept_epoch"] = t.kept_epoch
+        if t.lowest.losses is not None:
+            arrays["lowest_losses"] = t.lowest.losses.cpu().numpy()
         arrays["generators"] = np.stack([g.get_state().numpy() for g in t.generators])
         arrays["train_losses"] = np.array(t.train_losses)
         arrays["validation_losses"] = np.array(t.validation_losses)
@@ -86,6 +89,9 @@ class Checkpoint:
         for name, tensor in _tensors(t).items():
             tensor.copy_(torch.from_numpy(arrays[name]))
         t.stopping.restore(arrays)
+        t.kept_epoch[:] = arrays["kept_epoch"]
+        if "lowest_losses" in arrays:
+            t.lowest.losses = torch.from_numpy(arrays["lowest_losses"]).to(t.device)
         for generator, state in zip(t.generators, arrays["generators"], strict=True):
             generator.set_state(torch.from_numpy(state))
         t.train_losses = list(arrays["train_losses"])
@@ -122,9 +128,11 @@ def _digest(t: Trainer) -> str:
     return digest.hexdigest()
 
 
-def _data(rows: Rows | Stream, facts: list[Any]) -> list[Tensor]:
+def _data(rows: Rows | Stream | OwnRows, facts: list[Any]) -> list[Tensor]:
     """The tensors that training sees; of batches, which may change, their number and shapes."""
     if isinstance(rows, Stream):
         facts += [rows.summary.rows, rows.summary.x_shape, rows.summary.event_shape]
         return []
+    if isinstance(rows, OwnRows):
+        return [rows.index]
     return [rows.x, rows.y] + ([] if rows.weight is None else [rows.weight])

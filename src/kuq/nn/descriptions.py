@@ -35,7 +35,7 @@ _CLASS, _OWN = "class", "own"
 #: What fields of a class and settings of a regressor meant before they existed, for files that
 #: were written then.
 _FORMER: dict[str, dict[str, Any]] = {"MLP": {"norm": "none", "noise_after": 0}}
-_FORMER_SETTINGS = {"averaging": None}
+_FORMER_SETTINGS = {"averaging": None, "margin": 0.0}
 
 
 def described(value: Any) -> Any:

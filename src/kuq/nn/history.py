@@ -14,13 +14,15 @@ class History:
     """Losses of every epoch and member, (epochs, M), and where each member was best.
 
     ``validation_loss`` is None where there were no rows to validate on; ``best_epoch`` counts
-    from 0 and is −1 for a member without a finite loss; ``learning_rate`` is that at the end.
+    from 0 and is −1 for a member without a finite loss; ``kept_epoch`` is the one whose weights it
+    has now; ``learning_rate`` is that at the end.
     """
 
     train_loss: np.ndarray
     validation_loss: np.ndarray | None
     best_loss: np.ndarray
     best_epoch: np.ndarray
+    kept_epoch: np.ndarray
     learning_rate: np.ndarray
     interrupted: bool
 

@@ -22,7 +22,6 @@ from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import complete, described, own_parts, restored
 from kuq.nn.efficientnet import EfficientNetLite0
-from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.heads import EvidentialHead
 from kuq.nn.mlp import MLP
 from kuq.nn.network import Network
@@ -111,6 +110,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         bootstrap: bool = False,
         burn_in: int = 0,
         restore_best: bool = True,
+        margin: float = 2.0,
         validation_fraction: float = 0.1,
         seed: int = 0,
         device: Any = None,
@@ -147,6 +147,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.bootstrap = bootstrap
         self.burn_in = burn_in
         self.restore_best = restore_best
+        self.margin = margin
         self.validation_fraction = validation_fraction
         self.seed = seed
         self.device = device
@@ -174,14 +175,15 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         batches, which ``batch_size`` does not change, and no rows are set aside.
 
         ``validation=(X_val, y_val)``, with weights as a third array or as an iterable of batches,
-        replaces the rows that are otherwise set aside at random. ``sample_weight`` (n,) says how
-        much each row counts, in losses, early stopping and scaling: 2 is a row that occurs twice,
-        0 one that is not there, and only ratios matter. ``member_targets`` (members, n, …) are
-        targets of each member's own, for experiments in which some see corrupted data; scaling and
-        validation still follow y. ``scaling=(X, y)`` are rows by which to scale instead of those to
-        train on, such as the whole pool of active learning, whose chosen rows are not like it.
-        Ctrl-C ends training early with a warning and keeps what is learned
-        (``history_.interrupted``).
+        replaces the rows that are otherwise set aside at random: a ``validation_fraction`` by each
+        member, others than the next one's, so that together they learn from all rows.
+        ``sample_weight`` (n,) says how much each row counts, in losses, early stopping and scaling:
+        2 is a row that occurs twice, 0 one that is not there, and only ratios matter.
+        ``member_targets`` (members, n, …) are targets of each member's own, for experiments in
+        which some see corrupted data; scaling and validation still follow y. ``scaling=(X, y)`` are
+        rows by which to scale instead of those to train on, such as the whole pool of active
+        learning, whose chosen rows are not like it. Ctrl-C ends training early with a warning and
+        keeps what is learned (``history_.interrupted``).
         """
         if y is None and are_batches(X):
             require_nothing_beside_batches(member_targets, sample_weight)
@@ -196,13 +198,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X, y, weight = X[counting], y[counting], weight[counting]
             own = None if own is None else own[:, counting]
         check_learnable(len(X), y.min(0), y.max(0))
-        if validation is None:
-            train, rest = self._split(len(X))
-            held_out = X[rest], y[rest], None if weight is None else weight[rest]
-            X, y = X[train], y[train]
-            weight = None if weight is None else weight[train]
-            own = None if own is None else own[:, train]
-        else:
+        held_out: Any = self.validation_fraction
+        if validation is not None:
             held_out = self._held_out(validation, y.shape[1:])
         if scaling is None:
             self.x_scaling_ = Scaling.of_inputs(X, weight)
@@ -245,7 +242,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Train a new network on scaled rows; ``held_out`` are not scaled yet."""
         if isinstance(held_out, Stream):
             held_out = held_out.scaled(self.x_scaling_, self.y_scaling_)
-        elif held_out is not None:
+        elif isinstance(held_out, tuple):
             X_val, y_val, weight = held_out
             scaled = self.x_scaling_.apply(X_val), self.y_scaling_.apply(y_val)
             held_out = (*scaled, weight) if len(X_val) else None
@@ -458,6 +455,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             bootstrap=self.bootstrap,
             burn_in=self.burn_in,
             restore_best=self.restore_best,
+            margin=self.margin,
             n_samples=draws,
             compile=self.compile,
             mixed_precision=self.mixed_precision,
@@ -465,14 +463,6 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             checkpoint=self.checkpoint,
             checkpoint_every=self.checkpoint_every,
         )
-
-    def _split(self, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on and rows to validate on."""
-        held_out = round(self.validation_fraction * rows)
-        if self.validation_fraction > 0:
-            held_out = min(max(1, held_out), rows - 1)
-        order = np.random.default_rng(member_seed(self.seed, 0, Purpose.SPLIT)).permutation(rows)
-        return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def _device(self) -> torch.device:
         if self.device is not None:

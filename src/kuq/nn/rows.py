@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
+from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.layers import Members
 from kuq.nn.network import Network
 from kuq.nn.row_weights import checked_weights, require_some
@@ -38,6 +39,11 @@ class SharedRows:
 
     def total_weight(self) -> float:
         return float(len(self) if self.weight is None else self.weight.sum(dtype=torch.float64))
+
+    def weights(self, count: int) -> Tensor:
+        """How much each row counts for so many members, (M, B)."""
+        weight = self.x.new_ones(len(self)) if self.weight is None else self.weight
+        return weight.expand(count, -1)
 
     def of(self, count: int) -> Batch:
         """For so many members."""
@@ -128,9 +134,73 @@ class Rows:
         own = torch.arange(len(self.y), device=index.device) if members is None else members
         return Batch(self.x[index], self.y[own[:, None], index], weight)
 
+    def judging(self) -> Rows:
+        """The same rows with the outcomes that all members share."""
+        return Rows(self.x, self.shared_y, self.shared_y, self.weight)
+
     def pieces(self, count: int) -> Iterator[SharedRows]:
         """The rows with the outcomes that members share, so many at a time."""
         return SharedRows(self.x, self.shared_y, self.weight).pieces(count)
+
+
+@final
+@dataclass(frozen=True)
+class OwnRows:
+    """Other rows for every member: their positions (M, B)."""
+
+    rows: Rows
+    index: Tensor
+
+    def __len__(self) -> int:
+        return int(self.index.shape[1])
+
+    def total_weight(self) -> Tensor | float:
+        weight = self.rows.weight
+        return float(len(self)) if weight is None else weight[self.index].sum(1)
+
+    def weights(self, count: int) -> Tensor:
+        """How much each row counts for each of the members, (M, B)."""
+        weight = self.rows.weight
+        return self.rows.x.new_ones(count, len(self)) if weight is None else weight[self.index]
+
+    def of(self, members: Members) -> Batch:
+        index = self.index if members is None else self.index[members]
+        return self.rows.batch(index, members)
+
+    def pieces(self, count: int) -> Iterator[OwnRows]:
+        """At most so many rows of each member at a time."""
+        for start in range(0, len(self), count):
+            yield OwnRows(self.rows, self.index[:, start : start + count])
+
+
+@final
+@dataclass(frozen=True)
+class Folds:
+    """Positions of the rows that each member learns from, (M, n − h), and is judged by, (M, h).
+
+    Members set aside other rows, as far as there are enough, so that together they learn from all,
+    and the luck of a few held-out rows is not that of the whole ensemble.
+    """
+
+    learned: Tensor
+    held_out: Tensor
+
+    @classmethod
+    def of(cls, rows: int, share: float, n_members: int, seed: int) -> Folds | None:
+        """A share of so many rows for each member, at least one; None for a share of zero."""
+        if share == 0:
+            return None
+        size = min(max(1, round(share * rows)), rows - 1)
+        drawn = np.random.default_rng(member_seed(seed, 0, Purpose.SPLIT)).permutation(rows)
+        turned = [np.roll(drawn, -size * member) for member in range(n_members)]
+        learned, held_out = (
+            torch.from_numpy(np.stack([np.sort(order[part]) for order in turned]))
+            for part in (slice(size, None), slice(size))
+        )
+        return cls(learned, held_out)
+
+    def to(self, device: torch.device) -> Folds:
+        return Folds(self.learned.to(device), self.held_out.to(device))
 
 
 def finite_tensor(values: Any, name: str, device: torch.device | None) -> Tensor:

@@ -25,8 +25,11 @@ class Training:
     at ``max_epochs``, as half a cosine. ``averaging``: over how many epochs weights are averaged,
     with exponentially falling shares; the averages are validated and kept; None: no averages.
     ``burn_in``: epochs in which only the mean is trained, by squared error. ``restore_best``: keep
-    each member's best weights, not the last. ``n_samples``: draws of a sampler for each row; five
-    times as many, at most 50, in validation. ``compile``: compile loss and gradient (True, or the
+    each member's best weights, not the last. ``margin``: the best are those of the latest epoch
+    that is not worse than the one of the lowest validation loss by more than so many standard
+    errors, of their difference over rows or of that loss, as the lowest of a few rows is mostly
+    luck; 0: the lowest. ``n_samples``: draws of a sampler for each row; five times as many, at
+    most 50, in validation. ``compile``: compile loss and gradient (True, or the
     name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on GPUs.
     ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call goes
     on after an interruption.
@@ -42,6 +45,7 @@ class Training:
     bootstrap: bool = False
     burn_in: int = 0
     restore_best: bool = True
+    margin: float = 2.0
     n_samples: int = 10
     compile: bool | str = False
     mixed_precision: bool | None = None
@@ -56,6 +60,8 @@ class Training:
         for name in ("batch_size", "patience", "plateau", "averaging"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
+        if not 0 <= self.margin < float("inf"):
+            raise ParameterError(f"margin must be finite and not negative, got {self.margin!r}")
         whole_number(self.burn_in, "burn_in", 0)
         if self.n_samples < 2:
             raise ParameterError(

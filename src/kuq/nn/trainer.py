@@ -20,10 +20,11 @@ from kuq.nn.checkpoints import Checkpoint
 from kuq.nn.compiled_step import CompiledStep
 from kuq.nn.generators import Purpose, member_generators, member_seed
 from kuq.nn.history import History
+from kuq.nn.judged import Judged, Lowest
 from kuq.nn.layers import Members
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import seed_generators
-from kuq.nn.rows import Batch, Rows, SharedRows
+from kuq.nn.rows import Batch, Folds, OwnRows, Rows, SharedRows
 from kuq.nn.settings import Training
 from kuq.nn.stopping import Stopping
 from kuq.nn.streams import Stream
@@ -41,26 +42,38 @@ class Trainer:
         self,
         network: Network,
         rows: Rows | Stream,
-        validation: Rows | Stream | None,
+        validation: Rows | Stream | Folds | None,
         score: Score | None,
         training: Training,
     ) -> None:
-        self.network, self.rows, self.validation = network, rows, validation
+        self.network, self.rows = network, rows
         self.score, self.training = score, training
         self.device = next(network.parameters()).device
-        count, self.batch_size = rows_and_batch(rows, training, network)
+        self.learned: Tensor | None = None
+        self.validation: Rows | Stream | OwnRows | None
+        if isinstance(validation, Folds):
+            assert isinstance(rows, Rows)
+            folds = validation.to(self.device)
+            self.learned = folds.learned
+            self.validation = OwnRows(rows.judging(), folds.held_out)
+        else:
+            self.validation = validation
+        count, self.batch_size = rows_and_batch(rows, training, network, self.learned)
         self.rate = training.rate(network.x_shape)
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
         steps, epochs = math.ceil(count / self.batch_size), training.averaging
         self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
         self.stopping = Stopping(network.n_members, self.rate, training.patience, training.plateau)
+        self.lowest = Lowest(training.margin)
+        self.kept_epoch = np.full(network.n_members, -1)
         self.best = self.weights.values.clone()
         self.best_tracked = self.weights.tracked.clone()
         self.generators = member_generators(
             network.seed, network.n_members, Purpose.TRAINING, self.device
         )
-        self.own_rows = self._bootstrap() if training.bootstrap else None
+        if training.bootstrap:
+            self.learned = self._bootstrap(count)
         self.noise = _validation_noise(network, training.n_samples)
         self.train_losses: list[np.ndarray] = []
         self.validation_losses: list[np.ndarray] = []
@@ -107,23 +120,32 @@ class Trainer:
         burning = self.epoch < self.training.burn_in
         trained = self._pass_over_rows(burning)
         with self.averages.in_place():
-            held_out = None if self.validation is None else self._validate(burning)
+            judged = None if self.validation is None else self._validate(burning)
+        held_out = None
+        if judged is not None:
+            held_out = self._carried(judged.mean(), self.validation_losses)
         if not burning:
+            running = self.stopping.active
             better = self.stopping.update(trained if held_out is None else held_out, self.epoch)
-            if better.any():
-                self._keep(torch.from_numpy(better).to(self.device))
+            kept = better
+            if judged is not None:
+                kept = self.lowest.as_good(judged, better, running)
+            if kept.any():
+                self._keep(kept)
         if held_out is not None:
             self.validation_losses.append(held_out)
         self.train_losses.append(trained)  # last: it is what counts epochs
 
     @torch.no_grad()
-    def _keep(self, better: Tensor) -> None:
-        if bool(better.all()):
+    def _keep(self, chosen: np.ndarray) -> None:
+        self.kept_epoch[chosen] = self.epoch
+        if chosen.all():
             self.best.copy_(self.averages.values)
             self.best_tracked.copy_(self.averages.tracked)
             return
-        self.best[better] = self.averages.values[better]
-        self.best_tracked[better] = self.averages.tracked[better]
+        members = torch.from_numpy(chosen).to(self.device)
+        self.best[members] = self.averages.values[members]
+        self.best_tracked[members] = self.averages.tracked[members]
 
     def _pass_over_rows(self, burning: bool) -> np.ndarray:
         """One step for each batch; the mean training loss of every member."""
@@ -134,7 +156,7 @@ class Trainer:
         for batch in self._batches():
             weight = weight + batch.total_weight()
             if self.compiled is not None and len(batch) == self.batch_size:
-                assert isinstance(batch, _OwnRows)
+                assert isinstance(batch, OwnRows)
                 noise = self._noise(self.generators, len(batch))
                 loss = self.compiled(batch.index, noise, rates, burning)
                 self.averages.follow(self.adam.steps)
@@ -150,17 +172,16 @@ class Trainer:
             self.averages.follow(self.adam.steps)
         return self._carried(total / weight, self.train_losses)
 
-    def _batches(self) -> Iterator[_OwnRows | SharedRows]:
+    def _batches(self) -> Iterator[OwnRows | SharedRows]:
         """One pass over all rows, for every member in an order of its own."""
         if isinstance(self.rows, Stream):
             yield from self.rows.batches()
             return
-        count = len(self.rows)
+        count = len(self.rows) if self.learned is None else self.learned.shape[1]
         order = torch.stack([self._order(count, g) for g in self.generators])
-        if self.own_rows is not None:
-            order = self.own_rows.gather(1, order)
-        for start in range(0, count, self.batch_size):
-            yield _OwnRows(self.rows, order[:, start : start + self.batch_size])
+        if self.learned is not None:
+            order = self.learned.gather(1, order)
+        yield from OwnRows(self.rows, order).pieces(self.batch_size)
 
     def _rates(self) -> np.ndarray:
         """The learning rate of every member in this epoch."""
@@ -169,14 +190,14 @@ class Trainer:
             return rates
         return rates * math.cos(math.pi / 2 * self.epoch / self.training.max_epochs) ** 2
 
-    def _step_losses(self, batch: _OwnRows | SharedRows, members: Members, burning: bool) -> Tensor:
+    def _step_losses(self, batch: OwnRows | SharedRows, members: Members, burning: bool) -> Tensor:
         generators = self.generators
         if members is not None:
             generators = [generators[m] for m in members.tolist()]
             if not self.network.at_once:  # what modules draw by themselves, such as dropout
                 seed, member, step = self.network.seed, int(members[0]), self.adam.steps
                 seed_generators(member_seed(seed, member, Purpose.TRAINING, step))
-        rows = batch.of(len(generators)) if isinstance(batch, SharedRows) else batch.of(members)
+        rows = _of_members(batch, members, len(generators))
         noise = self._noise(generators, len(batch))
         with self._precision():
             return self._losses(rows, noise, members, burning)
@@ -212,25 +233,26 @@ class Trainer:
         return self.network.compiles(rows.x, rows.y, noise, self.score)
 
     @torch.no_grad()
-    def _validate(self, burning: bool) -> np.ndarray:
+    def _validate(self, burning: bool) -> Judged:
         assert self.validation is not None
         self.network.eval()
-        total, weight = torch.zeros(self.network.n_members, device=self.device), 0.0
-        groups = self._groups()
+        groups, n_members = self._groups(), self.network.n_members
+        found, weights = [], []
         for rows in self.validation.pieces(self._piece()):
-            weight += rows.total_weight()
+            losses = torch.zeros(n_members, len(rows), device=self.device)
             for members in groups:
                 noise = self.noise
                 if noise is not None and members is not None:
                     noise = noise[members]
-                count = self.network.n_members if members is None else len(members)
+                count = n_members if members is None else len(members)
                 with self._precision():
-                    own = rows.of(count)
+                    own = _of_members(rows, members, count)
                     given = (own.x, own.y, noise, self.score, members, burning)
-                    loss = _mean(self.network.held_out_losses(*given), own)
-                _add(total, loss * len(rows), members)
+                    _add(losses, self.network.held_out_losses(*given), members)
+            found.append(losses.double())
+            weights.append(rows.weights(n_members).double())
         self.network.train()
-        return self._carried(total / weight, self.validation_losses)
+        return Judged(torch.cat(found, 1), torch.cat(weights, 1))
 
     def _piece(self) -> int:
         return rows_at_once(self.network, 1 if self.noise is None else self.noise.shape[2])
@@ -252,17 +274,18 @@ class Trainer:
     def _order(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randperm(count, generator=generator, device=self.device)
 
-    def _bootstrap(self) -> Tensor:
-        """Rows drawn with replacement for every member, once."""
+    def _bootstrap(self, count: int) -> Tensor:
+        """As many rows as there are to learn from, drawn with replacement by every member."""
         if isinstance(self.rows, Stream):
             raise ParameterError(
                 "bootstrap=True draws rows for every member, which needs arrays; batches of an "
                 "iterable are the same for all members"
             )
-        n, members = len(self.rows), self.network.n_members
+        members = self.network.n_members
         streams = member_generators(self.network.seed, members, Purpose.BOOTSTRAP, self.device)
-        drawn = [torch.randint(n, (n,), generator=g, device=self.device) for g in streams]
-        return torch.stack(drawn)
+        own = [torch.randint(count, (count,), generator=g, device=self.device) for g in streams]
+        drawn = torch.stack(own)
+        return drawn if self.learned is None else self.learned.gather(1, drawn)
 
     def _precision(self) -> AbstractContextManager[Any]:
         wanted = self.training.mixed_precision
@@ -281,6 +304,7 @@ class Trainer:
             )
         last = self._last() if self.epoch else np.zeros_like(self.stopping.best_loss)
         wanted = ~lost & (self.training.restore_best | ~np.isfinite(last))
+        self.kept_epoch[~wanted] = self.epoch - 1
         chosen = torch.from_numpy(wanted).to(self.device)
         self.weights.values.copy_(self.averages.values)
         self.weights.tracked.copy_(self.averages.tracked)
@@ -293,28 +317,10 @@ class Trainer:
             np.array(self.validation_losses) if self.validation_losses else None,
             self.stopping.best_loss,
             self.stopping.best_epoch,
+            self.kept_epoch,
             self.stopping.rate,
             interrupted,
         )
-
-
-@final
-class _OwnRows:
-    """A batch of other rows for every member."""
-
-    def __init__(self, rows: Rows, index: Tensor) -> None:
-        self.rows, self.index = rows, index
-
-    def __len__(self) -> int:
-        return int(self.index.shape[1])
-
-    def total_weight(self) -> Tensor | float:
-        weight = self.rows.weight
-        return float(len(self)) if weight is None else weight[self.index].sum(1)
-
-    def of(self, members: Members) -> Batch:
-        index = self.index if members is None else self.index[members]
-        return self.rows.batch(index, members)
 
 
 def _validation_noise(network: Network, in_training: int) -> Tensor | None:
@@ -331,11 +337,14 @@ def _validation_noise(network: Network, in_training: int) -> Tensor | None:
     return (noise - mean) / deviation
 
 
-def rows_and_batch(rows: Rows | Stream, training: Training, network: Network) -> tuple[int, int]:
-    """How many rows there are, and how many of them a step takes, at most."""
+def rows_and_batch(
+    rows: Rows | Stream, training: Training, network: Network, learned: Tensor | None = None
+) -> tuple[int, int]:
+    """How many rows a member learns from, and how many of them a step takes, at most."""
     if isinstance(rows, Stream):
         return rows.summary.rows, rows.summary.largest_batch
-    return len(rows), training.rows_in_a_batch(len(rows), network.x_shape)
+    count = len(rows) if learned is None else learned.shape[1]
+    return count, training.rows_in_a_batch(count, network.x_shape)
 
 
 def rows_at_once(network: Network, draws: int) -> int:
@@ -344,6 +353,10 @@ def rows_at_once(network: Network, draws: int) -> int:
     grid = math.prod(network.x_shape[1:])
     members = network.n_members if network.at_once else 1
     return int(max(1, _PIECE // (members * draws * width * grid)))
+
+
+def _of_members(batch: OwnRows | SharedRows, members: Members, count: int) -> Batch:
+    return batch.of(count) if isinstance(batch, SharedRows) else batch.of(members)
 
 
 def _mean(losses: Tensor, rows: Batch) -> Tensor:

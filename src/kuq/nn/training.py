@@ -6,12 +6,13 @@ from contextlib import nullcontext
 from typing import Any
 
 from kuq._array import checks
+from kuq.errors import ParameterError
 from kuq.kernels.base import Score
 from kuq.kernels.names import as_score
 from kuq.nn.history import History
 from kuq.nn.network import Network
 from kuq.nn.one_by_one import seeded
-from kuq.nn.rows import Rows
+from kuq.nn.rows import Folds, Rows
 from kuq.nn.settings import Training
 from kuq.nn.streams import Stream, are_batches, as_triple, require_nothing_beside_batches
 from kuq.nn.threads import threads_for_steps
@@ -33,7 +34,8 @@ def fit(
 
     ``x`` without y is a ``DataLoader`` or another iterable of batches (x, y) or (x, y, weight),
     read once before the first epoch and once in each; all members see the same batches.
-    ``validation`` is (x, y), (x, y, weight) or such an iterable. ``loss`` is any kuq score of the
+    ``validation`` is (x, y), (x, y, weight), such an iterable, or a share of the rows, such as 0.1,
+    that each member sets aside, others than the next member. ``loss`` is any kuq score of the
     predicted law, by default that of the head. ``sample_weight`` (n,) says how much rows count.
     ``member_targets`` (M, n, event…) replaces y for each member, for experiments in which
     members see different data. Training runs on the device of the network.
@@ -46,7 +48,7 @@ def fit(
     """
     training = Training() if training is None else training
     rows = _rows(network, x, y, member_targets, sample_weight)
-    held_out = None if validation is None else _held_out(network, validation)
+    held_out = None if validation is None else _held_out(network, rows, validation)
     score = network.head.default_score(rows.shared_y) if loss is None else as_score(loss)
     own_stream = nullcontext() if network.at_once else seeded(network.seed)
     _, step = rows_and_batch(rows, training, network)
@@ -64,7 +66,16 @@ def _rows(
     return (x if isinstance(x, Stream) else Stream.of(x)).fitting(network)
 
 
-def _held_out(network: Network, validation: Any) -> Rows | Stream:
+def _held_out(
+    network: Network, rows: Rows | Stream, validation: Any
+) -> Rows | Stream | Folds | None:
+    if isinstance(validation, (int, float)):
+        if isinstance(rows, Stream) or not 0 <= validation < 1:
+            raise ParameterError(
+                "validation as a share of the rows needs arrays and a number in [0, 1), got "
+                f"{validation!r}"
+            )
+        return Folds.of(len(rows), validation, network.n_members, network.seed)
     if isinstance(validation, Stream) or are_batches(validation):
         return _rows(network, validation, None, None, None)
     x, y, weight = as_triple(validation)

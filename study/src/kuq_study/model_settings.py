@@ -41,6 +41,7 @@ class ModelSettings:
     device: str = "never"
     hidden_sizes: Sizes = (50, 50)
     learning_rate: Positive = 1e-3
+    margin: NotNegative = 0.0
     max_epochs: Count = 500
     mixed_precision: bool | Never = "never"
     n_components: Count = 10
@@ -128,8 +129,8 @@ BACKBONES: dict[str, type[Any]] = {
 }
 MODEL_KEYS = tuple(field.name for field in dataclasses.fields(ModelSettings))
 _OF_THE_PAPER = (
-    *("annealing", "averaging", "batch_size", "learning_rate", "max_epochs", "n_samples"),
-    *("natural", "patience", "plateau"),
+    *("annealing", "averaging", "batch_size", "learning_rate", "margin", "max_epochs"),
+    *("n_samples", "natural", "patience", "plateau"),
 )
 
 
