@@ -460,6 +460,47 @@ def test_a_level_is_decided_if_it_is_outside_the_interval(low, value, high, stat
     assert found.status is status, found.numbers
 
 
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [
+        # The 95 % interval of Student's t for three logarithms is ± 2.48 standard deviations.
+        ((3.0, 3.1, 3.2), Status.HOLDS),
+        ((4.0, 4.5, 5.2), Status.UNDECIDED),
+        ((4.6, 5.2, 6.0), Status.UNDECIDED),
+        ((8.0, 8.1, 8.2), Status.FAILS),
+    ],
+)
+def test_levels_of_robustness_are_decided_by_the_same_rule(last, status):
+    some = [
+        Record(
+            *("robustness", "yacht", "normal", seed, "mape_M25_overfitted", value),
+            *("gaussian", "aleatoric", delta),
+        )
+        for seed in range(3)
+        for delta, value in ((0.0, 0.1), (5.0, last[seed]))
+    ]
+    found = CLAIMS["robust-au"].test(Case(Evidence(some)))
+    assert found.status is status, found.numbers
+    grown = [dataclasses.replace(r, score="squared", value=20 * r.value) for r in some]
+    also = [dataclasses.replace(r, score="energy", value=20 * r.value) for r in some]
+    # The same numbers are 20 to 82 times as large at the end as at δ = 0: none reaches 100.
+    assert CLAIMS["degrade-au"].test(Case(Evidence(grown + also))).status is Status.FAILS
+
+
+def test_a_share_of_results_is_decided_by_redrawn_data_sets():
+    some = [dataclasses.replace(r, value=0.5) for r in selective(*BEST_GAUSSIAN)]
+    verdict = CLAIMS["prr-random"].test(Case(Evidence(some)))
+    assert verdict.status is Status.HOLDS
+    # One result of 24: the share is 95.8 %, and 91.7 % or less where its data set comes twice.
+    one = [
+        dataclasses.replace(r, value=1.2) if (r.dataset, r.score) == ("yacht", "log") else r
+        for r in some
+    ]
+    found = CLAIMS["prr-random"].test(Case(Evidence(one)))
+    assert found.status is Status.UNDECIDED, found.numbers
+    assert found.reason == "data sets do not agree"
+
+
 def test_whole_study_is_judged_and_the_papers_numbers_beside_it():
     judgements = judge(Evidence(study()))
     assert sum(count(judgements).values()) == len(LEDGER)

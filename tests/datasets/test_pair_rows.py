@@ -54,6 +54,18 @@ def test_all_late_pairs_and_none_before():
         Pairs(1, 8, 1)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_whole_trajectories_can_be_tested_where_few_steps_train(name):
+    few, whole = load(name, **SMALL), load(name, test_pairs=6, **SMALL)
+    np.testing.assert_array_equal(few.train.x, whole.train.x)
+    np.testing.assert_array_equal(few.validation.x, whole.validation.x)
+    for split in (whole.test, whole.shifted):
+        assert split.rows["frame"].reshape(-1, 6).tolist() == 2 * [[2, 3, 4, 5, 6, 7]]
+    assert whole.provenance["test_pairs"] == 6
+    with pytest.raises(kuq.ParameterError, match="6 pairs at most, got test_pairs=7"):
+        load(name, test_pairs=7, **SMALL)
+
+
 def test_first_frame_two_changes_nothing():
     """The pairs of earlier versions: frames s − 2 drawn among all that have two after them."""
     u = np.random.default_rng(0).normal(size=(20, 7, 4))

@@ -18,36 +18,46 @@ from kuq.errors import ParameterError
 @final
 @dataclass(frozen=True)
 class Pairs:
-    """How pairs are taken: ``count`` frames s of each trajectory, at random, from ``first`` on."""
+    """How pairs are taken: ``count`` frames s of each trajectory, at random, from ``first`` on.
+
+    ``in_tests`` is the number for trajectories of the test and the shifted split, by default the
+    same. With fewer than all, what is true of a trajectory as a whole depends on the draw.
+    """
 
     count: int
     frames: int
     first: int = 2
+    in_tests: int | None = None
 
     def __post_init__(self) -> None:
-        whole_number(self.count, "pairs", 1)
         most = self.frames - whole_number(self.first, "first_frame", 2)
-        if self.count > most:
-            raise ParameterError(
-                f"trajectories of {self.frames} frames have {max(0, most)} pairs at most, got "
-                f"pairs={self.count}; they start with first_frame={self.first}"
-            )
+        for name, count in (("pairs", self.count), ("test_pairs", self.of_a_test)):
+            if whole_number(count, name, 1) > most:
+                raise ParameterError(
+                    f"trajectories of {self.frames} frames have {max(0, most)} pairs at most, got "
+                    f"{name}={count}; they start with first_frame={self.first}"
+                )
 
-    def of(self, trajectories: Real, rows: Rows, rng: np.random.Generator) -> Split:
+    @property
+    def of_a_test(self) -> int:
+        """The number of pairs of a trajectory of the test and the shifted split."""
+        return self.count if self.in_tests is None else self.in_tests
+
+    def of(self, trajectories: Real, rows: Rows, rng: np.random.Generator, count: int) -> Split:
         """x (n, 2, points) with u(s−2), u(s−1), and y (n, points) with u(s) − u(s−1)."""
-        x = np.empty((len(rows), self.count, 2, trajectories.shape[2]))
-        y = np.empty((len(rows), self.count, trajectories.shape[2]))
-        frame = np.empty((len(rows), self.count), np.int64)
+        x = np.empty((len(rows), count, 2, trajectories.shape[2]))
+        y = np.empty((len(rows), count, trajectories.shape[2]))
+        frame = np.empty((len(rows), count), np.int64)
         for position, row in enumerate(rows):
             states = np.asarray(trajectories[row])
-            later = rng.permutation(self.frames - self.first)[: self.count]
+            later = rng.permutation(self.frames - self.first)[:count]
             frame[position] = chosen = self.first + np.sort(later)
             x[position, :, 0], x[position, :, 1] = states[chosen - 2], states[chosen - 1]
             y[position] = states[chosen] - states[chosen - 1]
         return Split(
             x.reshape(-1, *x.shape[2:]),
             y.reshape(-1, y.shape[2]),
-            {"trajectory": np.repeat(rows, self.count), "frame": frame.reshape(-1)},
+            {"trajectory": np.repeat(rows, count), "frame": frame.reshape(-1)},
         )
 
 
@@ -70,9 +80,14 @@ def pair_dataset(
     """
     parts = split_rows(len(inside), seed)
     streams = np.random.default_rng([seed, 1]).spawn(len(parts) + 1)
-    splits = [pairs.of(inside, rows, rng) for rows, rng in zip(parts, streams[:-1], strict=True)]
-    splits.append(pairs.of(outside, np.arange(len(outside)), streams[-1]))
+    counts = (pairs.count, pairs.count, pairs.of_a_test)
+    splits = [
+        pairs.of(inside, rows, rng, count)
+        for rows, rng, count in zip(parts, streams[:-1], counts, strict=True)
+    ]
+    splits.append(pairs.of(outside, np.arange(len(outside)), streams[-1], pairs.of_a_test))
     facts = {**provenance, "seed": seed, "pairs": pairs.count, "first_frame": pairs.first}
+    facts["test_pairs"] = pairs.of_a_test
     facts["standardised"] = standardise
     if standardise:
         of_x, of_y = (Scaling.of(a.reshape(-1)) for a in (splits[0].x, splits[0].y))

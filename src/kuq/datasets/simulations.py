@@ -55,6 +55,7 @@ def load_kuramoto_sivashinsky(
     length: Positive = 64.0,
     shifted_length: Positive = 80.0,
     pairs: Count = 10,
+    test_pairs: Count | None = None,
     first_frame: Annotated[int, Within(least=2)] = 2,
     simulation_seed: Seed = 0,
     own_simulations: bool = False,
@@ -66,10 +67,11 @@ def load_kuramoto_sivashinsky(
     ``simulation_seed`` starts; with ``own_simulations`` every ``seed`` has trajectories of its
     own. They are simulated on first use and cached. The twin has as many trajectories as the
     test split. Pairs have targets u(s) − u(s−1) with s from ``first_frame`` on: early ones are of
-    the transient from noise, where all lengths look alike. The paper has
+    the transient from noise, where all lengths look alike. Of every trajectory ``pairs`` are drawn
+    at random, of those of test split and twin ``test_pairs``. The paper has
     ``trajectories=10_000``.
     """
-    how = Pairs(pairs, whole_number(frames, "frames", 3), first_frame)
+    how = Pairs(pairs, whole_number(frames, "frames", 3), first_frame, test_pairs)
     positive("interval", interval)
     settings = {"frames": frames, "interval": interval, "points": points}
 
@@ -114,6 +116,7 @@ def load_burgers(
     viscosity: Positive = 0.1,
     shifted_viscosity: Positive = 0.01,
     pairs: Count = 10,
+    test_pairs: Count | None = None,
     first_frame: Annotated[int, Within(least=2)] = 2,
     simulation_seed: Seed = 0,
     own_simulations: bool = False,
@@ -125,9 +128,10 @@ def load_burgers(
     where the user's folder has both. Otherwise trajectories are simulated on first use and cached;
     ``seed`` chooses splits and pairs of one fixed set of them, and with ``own_simulations`` every
     ``seed`` has trajectories of its own (of files: other ones). The twin has as many trajectories
-    as the test split. Pairs have targets u(s) − u(s−1) with s from ``first_frame`` on.
+    as the test split. Pairs have targets u(s) − u(s−1) with s from ``first_frame`` on; of every
+    trajectory ``pairs`` are drawn at random, of those of test split and twin ``test_pairs``.
     """
-    how = Pairs(pairs, whole_number(frames, "frames", 3), first_frame)
+    how = Pairs(pairs, whole_number(frames, "frames", 3), first_frame, test_pairs)
     positive("final_time", final_time)
     settings = {"frames": frames, "final_time": final_time, "points": points}
     tests = len(split_rows(whole_number(trajectories, "trajectories", 1), seed)[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,3 +163,22 @@ def estimates(
         cell: estimate(list(seeds.values()), factors=factors, limits=limits)
         for cell, seeds in table.items()
     }
+
+
+def with_bounds(
+    found: Mapping[CellKey, Estimate],
+    low: Mapping[CellKey, Mapping[int, float]],
+    high: Mapping[CellKey, Mapping[int, float]],
+) -> dict[CellKey, Estimate]:
+    """Estimates with the intervals that every seed has by itself, such as bootstrap: their mean.
+
+    That is right where seeds have the same test rows, and wider than needed where each has its own.
+    """
+    bounded = {}
+    for cell, e in found.items():
+        ends = low.get(cell), high.get(cell)
+        if ends[0] and ends[1]:
+            bottom, top = (statistics.fmean(end.values()) for end in ends if end)
+            e = Estimate(e.mean, bottom, top, e.seeds)
+        bounded[cell] = e
+    return bounded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from kuq_study.estimates import (
     by_cell,
     estimates,
     final_values,
+    with_bounds,
 )
 from kuq_study.paper import paper_records
 from kuq_study.records import Record
@@ -311,7 +311,7 @@ def _grid(
     ``limits`` are those of the quantity, beyond which no interval needs to go.
     """
     means = ours if isinstance(ours, Mapping) else estimates(by_cell(ours), limits=limits)
-    found = _with_bounds(means, *(by_cell(ends) for ends in bounds))
+    found = with_bounds(means, *(by_cell(ends) for ends in bounds))
     if not found:
         return None
     theirs = by_cell(paper)
@@ -338,21 +338,6 @@ def _grid(
         paper_table=paper_table if theirs else "",
         notes=_notes({cell.dataset for cell in found}, {cell.dataset for cell in theirs}),
     )
-
-
-def _with_bounds(
-    found: Mapping[CellKey, Estimate],
-    low: Mapping[CellKey, Mapping[int, float]],
-    high: Mapping[CellKey, Mapping[int, float]],
-) -> dict[CellKey, Estimate]:
-    bounded = {}
-    for cell, e in found.items():
-        ends = low.get(cell), high.get(cell)
-        if ends[0] and ends[1]:
-            bottom, top = (statistics.fmean(end.values()) for end in ends if end)
-            e = Estimate(e.mean, bottom, top, e.seeds)
-        bounded[cell] = e
-    return bounded
 
 
 def _bounds(evidence: Evidence, quantity: str) -> tuple[list[Record], list[Record]]:

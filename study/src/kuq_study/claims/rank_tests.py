@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kuq_study.claims.claim import DISAGREE, Case, Verdict, decided, if_real, undecided
+from kuq_study.claims.levels import AGREEMENT
 from kuq_study.claims.resolution import Pair, resolved
 from kuq_study.ranking import Ranking
 from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
@@ -17,8 +18,6 @@ Statement: TypeAlias = Callable[[Averages], bool]
 #: From average ranks to the comparisons that a statement is about.
 Comparisons: TypeAlias = Callable[[Averages], list[Pair]]
 
-#: The share of redrawn collections of data sets that must agree for a decision.
-AGREEMENT = 0.8
 LEAST_DATASETS = 3
 STRICTLY_PROPER = ("crps", "energy", "gaussian")
 BASELINES = ("log", "squared")

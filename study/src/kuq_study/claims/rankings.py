@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kuq_study.claims.claim import Case, Claim, Status, Verdict, decided, if_real, undecided
+from kuq_study.claims.levels import all_above, in_words, share_above
 from kuq_study.claims.rank_tests import (
     BASELINES,
     STRICTLY_PROPER,
@@ -22,8 +23,7 @@ from kuq_study.claims.rank_tests import (
     rank_verdict,
     worst_against_best,
 )
-from kuq_study.claims.resolution import TOO_NOISY
-from kuq_study.estimates import by_cell, estimates
+from kuq_study.estimates import by_cell, estimates, with_bounds
 from kuq_study.vocabulary import RANDOM, REPRESENTATIONS, SCORES, name_of
 
 SELECTIVE, OOD, ACTIVE = "selective_prediction", "ood_detection", "active_learning"
@@ -76,57 +76,53 @@ def _se_competitive(ranks: Averages) -> bool:
 
 
 def _better_than_random(case: Case) -> Verdict:
-    records = case.evidence.single(SELECTIVE, "prr", "total")
-    values = [e.mean for e in estimates(by_cell(records)).values()]
-    if len(values) < 10:
-        return undecided(f"{len(values)} results of selective prediction; at least 10 are needed")
-    share = float(np.mean(np.asarray(values) < 1))
-    return decided(share >= 0.95, f"PRR below 1 in {100 * share:.1f} % of {len(values)} results")
+    found = estimates(by_cell(case.evidence.single(SELECTIVE, "prr", "total")))
+    if len(found) < 10:
+        return undecided(f"{len(found)} results of selective prediction; at least 10 are needed")
+    return share_above(
+        [cell.dataset for cell in found],
+        [e.mean < 1 for e in found.values()],
+        0.95,
+        lambda share: f"PRR below 1 in {100 * share:.1f} % of {len(found)} results",
+    )
 
 
 def _near_ceiling(case: Case) -> Verdict:
-    records = case.evidence.single(OOD, "auroc", "epistemic")
-    values = [e.mean for e in estimates(by_cell(records)).values()]
-    if len(values) < 8:
-        return undecided(f"{len(values)} results of OOD detection; at least 8 are needed")
-    share = float(np.mean(np.asarray(values) >= 0.9))
-    text = f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(values)}"
-    return if_real(case, decided(share >= 0.9, text), OOD)
+    found = estimates(by_cell(case.evidence.single(OOD, "auroc", "epistemic")))
+    if len(found) < 8:
+        return undecided(f"{len(found)} results of OOD detection; at least 8 are needed")
+    verdict = share_above(
+        [cell.dataset for cell in found],
+        [e.mean >= 0.9 for e in found.values()],
+        0.9,
+        lambda share: f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(found)}",
+    )
+    return if_real(case, verdict, OOD)
 
 
 def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
-    """By whole trajectories where a run has them, else by steps, as the paper may have done.
-
-    A value decides if the level is not within its interval, where it has one.
-    """
+    """By whole trajectories where a run has them, else by steps, as the paper may have done."""
 
     def test(case: Case) -> Verdict:
         quantity = "auroc_grouped"
         if not case.evidence.single(OOD, quantity, "epistemic"):
             quantity = "auroc"
-        found, low, high = (
-            {
-                c.score: e.mean
-                for c, e in estimates(
-                    by_cell(case.evidence.single(OOD, f"{quantity}{end}", "epistemic"))
-                ).items()
-                if (c.dataset, c.representation) == (dataset, "sampler")
-            }
+        means, low, high = (
+            by_cell(case.evidence.single(OOD, f"{quantity}{end}", "epistemic"))
             for end in ("", "_low", "_high")
         )
+        found = {
+            cell.score: e
+            for cell, e in with_bounds(estimates(means), low, high).items()
+            if (cell.dataset, cell.representation) == (dataset, "sampler")
+        }
         if not found:
             return undecided("not in this run")
         text = ", ".join(
-            f"{name_of(s, SCORES).text} {value:.4f}"
-            + (f" [{low[s]:.3f}, {high[s]:.3f}]" if s in low and s in high else "")
-            for s, value in found.items()
+            f"{name_of(s, SCORES).text} {in_words(e, '.4f')}" for s, e in found.items()
         )
         text = f"AUROC{' by trajectory' if quantity != 'auroc' else ''}: {text}"
-        if all(low.get(s, value) >= least_auroc for s, value in found.items()):
-            return decided(True, text)
-        if any(high.get(s, value) < least_auroc for s, value in found.items()):
-            return decided(False, text)
-        return undecided(f"{text}; intervals have {least_auroc:g} within them", TOO_NOISY)
+        return all_above(found.values(), least_auroc, text)
 
     return test
 

@@ -50,7 +50,7 @@ def _all_steps(cell: Cell, context: Context, splits: Mapping[str, Split]) -> dic
     from kuq.datasets import load
 
     frames = int(cell.data.get("frames", _TRAJECTORIES[cell.dataset]))
-    options = {**cell.data, "pairs": frames - 2}
+    options = {**cell.data, "pairs": frames - 2, "test_pairs": frames - 2}
     data = load(cell.dataset, data_dir=context.data_dir, seed=cell.seed, **options)
     first = slice(frames - 2)
     found = {"test": data.test} | ({} if data.shifted is None else {"shifted": data.shifted})
