@@ -27,7 +27,6 @@ from kuq._array import (
     readable,
     require_finite,
     torch_of,
-    validating,
 )
 from kuq._numbers import whole_number
 from kuq._threads import one_thread_each, one_torch_thread
@@ -710,12 +709,10 @@ def _spread_out(values: Array, positions: list[int], count: int) -> Array:
 def _known_with(noise: Array, spread: Array) -> Array:
     """The noise of members where their spread is known: it does not see where a law lies.
 
-    Locations that are NaN pass the entrance only where values are not checked.
+    Locations that are NaN pass the entrance where values are not checked.
     """
-    if validating():
-        return noise
     xp = namespace(noise)
-    return xp.where(xp.isnan(spread), xp.full_like(noise, math.nan), noise)
+    return xp.where(xp.isnan(spread), spread, noise)
 
 
 def _sum(aleatoric: Array, epistemic: Array) -> Array:
