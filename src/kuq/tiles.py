@@ -143,6 +143,8 @@ def _gathered_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iter
 
 
 def _taken(law: Law, index: Array) -> Law:
-    """Some members, by position."""
+    """Some members, by position; of a single one nothing has to be copied, nor its gradient."""
+    if index.shape[0] == law.atoms.lead[0] == 1:
+        return law
     xp = namespace(law.atoms.reference)
     return law.index(lambda x: xp.take(x, index, axis=0))
