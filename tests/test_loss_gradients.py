@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 
 import kuq
 from kuq import _compiled, walks
+from kuq._array import address_of
 
 N, M, K, D = 6, 3, 4, 5
 
@@ -649,3 +650,120 @@ def test_values_do_not_depend_on_who_asks_for_a_gradient(law, d, batch):
         for one, other in zip(*found, strict=True):
             # Sums of at most 24² terms of order one.
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13, err_msg=str(score))
+
+
+# Tensors are read where they stand, and slopes are written in their precision.
+
+
+@pytest.mark.parametrize("score", LINE, ids=named)
+@pytest.mark.parametrize("law", [normals, few], ids=named)
+def test_float32_is_rounded_once(law, score):
+    """Sums are made in 64 bits: a slope has its own rounding, that of upstream, and of both."""
+    leaves, loss = scored(law, score, True, torch.float32)
+    double = [x.detach().double().requires_grad_() for x in leaves]
+    y = outcome(N, dtype=torch.float32).double()
+    exactly = lambda *x: kuq.score(law(N)[1](*x), y, score)  # noqa: E731
+    ours, theirs = gradients(loss, leaves), gradients(exactly, double)
+    rtol = 4 * torch.finfo(torch.float32).eps
+    close([array.double() for array in ours], theirs, rtol=rtol, atol=0.0)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-10, 1e10, 1e30])
+def test_float32_of_unusual_size(size):
+    """The CRPS is in units of the outcome; squares of these leave the range of float32."""
+    loc, scale = leaf(N), leaf(N, seed=1, positive=True)
+    y = outcome(N)
+    usual = gradients(lambda x, s: kuq.score(kuq.Normal(x, s), y, kuq.CRPS()), [loc, scale])
+    far = [(x.detach() * size).float().requires_grad_() for x in (loc, scale)]
+    there = (y * size).float()
+    found = gradients(lambda x, s: kuq.score(kuq.Normal(x, s), there, kuq.CRPS()), far)
+    # Inputs are rounded to 24 bits, and the difference from the outcome magnifies that.
+    close([found[0].double() / size, *(x.double() for x in found[1:])], usual, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_only_some_tensors_ask_for_a_gradient(dtype):
+    loc, scale, y = (leaf(N, seed=k, dtype=dtype, positive=True) for k in range(3))
+    every = gradients(lambda *x: kuq.score(kuq.Normal(*x[:2]), x[2], "crps"), [loc, scale, y])
+    for asking in range(3):
+        some = [x.detach() for x in (loc, scale, y)]
+        some[asking].requires_grad_()
+        value = kuq.score(kuq.Normal(*some[:2]), some[2], "crps")
+        assert "StepBackward" in steps(value)
+        upstream = torch.tensor(np.random.default_rng(7).normal(size=N), dtype=dtype)
+        (found,) = torch.autograd.grad((upstream * value).sum(), [some[asking]])
+        close([value.detach(), found], [every[0], every[1 + asking]], rtol=0, atol=0)
+
+
+def test_blocks_of_memory_and_views_of_the_same_shape():
+    """A walk that reads contiguous tensors where they stand is not that of a view."""
+    whole, wide = leaf(N), leaf(N, 2)
+    scale, y = leaf(N, seed=1, positive=True), outcome(N)
+    loss = lambda x, s: kuq.score(kuq.Normal(x, s), y, kuq.CRPS())  # noqa: E731
+    both_ways(loss, whole, scale)
+    both_ways(lambda x, s: loss(x[:, 1], s), wide, scale)
+    both_ways(lambda x, s: loss(x.flip(0), s.expand(N)), whole, leaf(1, positive=True))
+    both_ways(loss, whole, scale)
+
+
+def test_views_that_change_the_sign():
+    """The imaginary part of a conjugate: the memory of the number, and a mark to turn its sign."""
+    number = torch.tensor([[0.3 + 0.7j]], dtype=torch.complex128)
+    loc = number.conj().imag[0]
+    assert loc.is_neg()
+    assert loc.is_contiguous()
+    scale = leaf(1, positive=True)
+    y = torch.tensor([0.2], dtype=torch.float64)
+    loss = lambda x, s: kuq.score(kuq.Normal(x, s), y, kuq.CRPS())  # noqa: E731
+    close([loss(loc, scale).detach()], [loss(loc.resolve_neg(), scale).detach()])
+
+
+def test_members_of_two_precisions():
+    loc, scale = leaf(N, dtype=torch.float32), leaf(N, dtype=torch.float32, positive=True)
+    wide, width = leaf(N, seed=2), leaf(N, seed=3, positive=True)
+
+    def loss(loc, scale, wide, width):
+        members = [kuq.Normal(loc, scale), kuq.Normal(wide, width)]
+        return kuq.decompose(kuq.Ensemble(members), kuq.CRPS()).total
+
+    found, known = (way(loss, [loc, scale, wide, width]) for way in (gradients, step_by_step))
+    assert [x.dtype for x in found] == [x.dtype for x in known]
+    close(found, known, rtol=1e-6, atol=1e-6)  # those by float32 are rounded to it
+
+
+def test_addresses_are_those_of_whole_arrays():
+    for make in (np.zeros, torch.zeros):
+        assert address_of(make((2, 3)), make(1).dtype.itemsize) > 0
+        with pytest.raises(ValueError, match="contiguous"):
+            address_of(make((2, 3)).T, make(1).dtype.itemsize)
+        with pytest.raises(ValueError, match="2 bytes a number"):
+            address_of(make(3), 2)
+
+
+@pytest.mark.parametrize("of", ["Normal", "NormalMixture"])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.nan, r"^scale must be finite, got nan at index \(1, 0\); remove or impute"),
+        (np.inf, r"^scale must be finite, got inf at index \(1, 0\); remove or impute"),
+        (-2.0, r"^scale of {of} must be ≥ 0, got -2 at index \(1, 0\); it is a standard deviation"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["numpy", "torch", "gradient"])
+def test_scales_are_refused_in_the_same_words(kind, bad, message, of):
+    scale = np.array([[1.0, 1.0], [bad, 1.0]])
+    if kind != "numpy":
+        scale = torch.tensor(scale, requires_grad=kind == "gradient")
+    arrays = (0.0, scale) if of == "Normal" else (0.5, 0.0, scale)
+    with pytest.raises(kuq.ParameterError, match=message.format(of=of)):
+        getattr(kuq, of)(*arrays)
+    with kuq.checks(False):
+        getattr(kuq, of)(*arrays)
+
+
+def test_a_single_low_rank_law_is_not_copied():
+    """Its gradient would be scattered into zeros, which took a fifth of the time."""
+    loc, factor = leaf(N, D), leaf(N, D, 2, seed=1)
+    diag = leaf(N, D, seed=2, positive=True)
+    value = kuq.score(kuq.LowRankNormal(loc, factor, diag), outcome(N, D), kuq.Gaussian(2.0))
+    assert not [name for name in steps(value) if "Index" in name or "Gather" in name]

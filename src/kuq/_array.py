@@ -63,16 +63,19 @@ def _searched_library(value: object) -> str:
     return "numpy" if isinstance(value, np.ndarray) else "another"
 
 
+# What is known already is looked up in place: these are asked some thirty times in a small call.
+
+
 def is_array(value: object) -> bool:
-    return library_of(value) != ""
+    return (_LIBRARIES.get(type(value)) or library_of(value)) != ""
 
 
 def is_torch(value: object) -> bool:
-    return library_of(value) == "torch"
+    return (_LIBRARIES.get(type(value)) or library_of(value)) == "torch"
 
 
 def is_jax(value: object) -> bool:
-    return library_of(value) == "jax"
+    return (_LIBRARIES.get(type(value)) or library_of(value)) == "jax"
 
 
 _NAMESPACES: dict[type, Namespace] = {}
@@ -96,14 +99,16 @@ def is_traced(array: Array) -> bool:
     That holds for every array of JAX inside a transformed function: what comes from outside, with
     values that are known, is recorded there like its arguments.
     """
-    library = library_of(array)
+    library = _LIBRARIES.get(type(array)) or library_of(array)
     if library == "jax":
         return _is_tracer(array) or _jax_is_tracing()
     if library == "torch":
         torch = sys.modules["torch"]
         # A mode watches operations, for example to make a graph of them.
         watched = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
-        return bool(watched or _is_batched(array, torch._C._functorch))
+        functorch = torch._C._functorch
+        transformed = functorch.peek_interpreter_stack() is not None
+        return bool(watched or (transformed and _is_batched(array, functorch)))
     return False
 
 
@@ -181,6 +186,17 @@ def detach(array: Array) -> Array:
     if is_jax(array):
         return sys.modules["jax"].lax.stop_gradient(array)
     return array
+
+
+def address_of(array: Array, itemsize: int) -> int:
+    """Where the numbers of an array of NumPy or torch begin: a block of so many bytes each."""
+    if isinstance(array, np.ndarray):
+        block, address = array.flags.c_contiguous, array.__array_interface__["data"][0]
+    else:
+        block, address = array.is_contiguous(), array.data_ptr()
+    if not block or array.dtype.itemsize != itemsize:  # else other numbers would be read there
+        raise ValueError(f"expected a contiguous array of {itemsize} bytes a number")
+    return int(address)
 
 
 def any_true(condition: Array) -> bool | None:
@@ -518,8 +534,20 @@ def require_not_negative(values: Array, name: str, remedy: str = "") -> None:
     """Raise ParameterError unless all values are ≥ 0, which the smallest one shows in one pass."""
     if validating() and 0 not in values.shape:
         smallest = detach(values).min()
-        if not _is_unknown(smallest) and not smallest >= 0:  # NaN as well
+        if not _is_unknown(smallest) and not float(smallest) >= 0:  # NaN as well
             require(values >= 0, name, "≥ 0", values, remedy)
+
+
+def require_scale(given: Array, scale: Array, of: str) -> None:
+    """Raise ParameterError unless a scale, given and broadcast, is finite and not negative."""
+    if not validating():
+        return
+    if is_torch(given) and given.numel() and not is_traced(given):
+        smallest, largest = given.detach().aminmax()  # both in one pass
+        if float(smallest) >= 0 and float(largest) < math.inf:
+            return
+    require_finite(scale=given)
+    require_not_negative(scale, f"scale of {of}", "it is a standard deviation")
 
 
 def all_finite(array: Array) -> bool:
@@ -555,7 +583,10 @@ def require_finite(**arrays: Array) -> None:
 def broadcast(**arrays: Array) -> list[Array]:
     """Broadcast named arrays against each other, or say which shapes do not fit."""
     first, *others = arrays.values()
-    if all(other.shape == first.shape for other in others):
+    for other in others:
+        if other.shape != first.shape:
+            break
+    else:
         return [first, *others]
     xp = namespace(*arrays.values())
     try:
@@ -569,7 +600,7 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 
 def validating() -> bool:
-    return bool(checks.state())
+    return bool(checks._blocks.get()[-1].state)  # checks.state() without a call, in every call
 
 
 def axis_of_one(got: tuple[int, ...], expected: tuple[int, ...]) -> str:

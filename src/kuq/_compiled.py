@@ -82,7 +82,7 @@ _small = _Small()
 
 def serves_losses() -> bool:
     """Whether compiled code is to give gradients; a loss of any size comes back many times."""
-    state = compiled.state()
+    state = compiled._blocks.get()[-1].state
     return state is True or (state is None and _installed())
 
 

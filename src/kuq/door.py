@@ -108,13 +108,17 @@ def is_recorded(array: Array) -> bool:
 
 def _is_plain(tensor: Array) -> bool:
     """Whether a tensor of torch is numbers on the CPU, with no transformation around it."""
-    return not _is_watched() and _is_of_cpu(tensor)
+    return not _is_watched() and _are_of_cpu([tensor])
 
 
-def _is_of_cpu(tensor: Array) -> bool:
+def _are_of_cpu(tensors: Iterable[Array]) -> bool:
+    """Whether tensors are numbers in memory as they are; a view may tell to change their sign."""
     torch = sys.modules["torch"]
-    own = type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter
-    return bool(own and tensor.is_cpu)
+    kinds = torch.Tensor, torch.nn.Parameter
+    for tensor in tensors:
+        if type(tensor) not in kinds or not tensor.is_cpu or tensor.is_neg():
+            return False
+    return True
 
 
 def _is_watched() -> bool:
@@ -131,9 +135,12 @@ def _is_watched() -> bool:
 
 def opens_for_losses(arrays: Sequence[Any]) -> bool:
     """Whether arrays are plain tensors of which one asks for a gradient."""
-    if not is_torch(arrays[0]) or not any(map(is_recorded, arrays)):
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
         return False
-    return not _is_watched() and all(map(_is_of_cpu, arrays))
+    if not _are_of_cpu(arrays) or _is_watched():
+        return False
+    return any([array.requires_grad for array in arrays])  # noqa: C419  (as a generator it is slower)
 
 
 def recorded(
@@ -145,8 +152,8 @@ def recorded(
     """Values that were computed from tensors outside of torch, as one step that torch records.
 
     ``slopes`` turns derivatives by the values into those by the tensors, as far as these ask for
-    some; None for zero. ``again`` makes the values
-    of tensors inside of torch, for derivatives of derivatives.
+    some, in the order of their numbers; None for zero. ``again`` makes the values of tensors inside
+    of torch, for derivatives of derivatives.
     """
     found: tuple[Array, ...] = _step().apply(values, slopes, again, *tensors)
     return found
@@ -162,7 +169,7 @@ def _step() -> Any:
             ctx.save_for_backward(*tensors)
             ctx.set_materialize_grads(False)
             ctx.slopes, ctx.again = slopes, again
-            return tuple(torch.from_numpy(value) for value in values)
+            return tuple(map(torch.from_numpy, values))
 
         @staticmethod
         def backward(ctx: Any, *by_values: Array | None) -> Any:
@@ -183,7 +190,8 @@ def _step() -> Any:
     def _slope_outside(slope: Any, tensor: Array) -> Array:
         if slope is None:
             return torch.zeros_like(tensor)
-        return torch.from_numpy(slope).to(tensor.dtype)
+        found = torch.from_numpy(slope.reshape(tensor.shape))
+        return found if found.dtype == tensor.dtype else found.to(tensor.dtype)
 
     def _slopes_inside(values: Any, tensors: Any, wanted: Any, by_values: Any) -> list[Any]:
         used = [(v, g) for v, g in zip(values, by_values, strict=True) if g is not None]

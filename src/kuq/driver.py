@@ -123,29 +123,37 @@ def _as_one_step(
         for law in wide.groups
         for name in law.atoms.extra
     ]
-    found, by_atoms = form.differential(wide, [True] * len(arrays))(measure, arrays)
-    if found.lost is not None and found.lost.any():
+    asked = np.eye(stack.member_count + 1)  # entropies and the dispersion, one after the other
+    found = form.differential(wide, [True] * len(arrays), asked)(measure, arrays)
+    if found is None:
         return None
+    values, by_atoms = found
 
     def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-        by_entropies, by_dispersion = by_values
-        return by_atoms(by_entropies, np.zeros(()) if by_dispersion is None else by_dispersion)
+        (by,) = by_values
+        assert by is not None
+        return by_atoms(list(by))
 
     def again(tensors: Sequence[Array]) -> list[Array]:
         arrays = iter(tensors)
         inside = stack.map(
             lambda law: dataclasses.replace(law, atoms=law.atoms.map(lambda *_: next(arrays)))
         )
-        return _step_by_step(kernel, bandwidth, inside, options, lambda s, _: list(s[:2]))[0]
+
+        def joined(found: Statistics, _: Stack) -> list[Array]:
+            xp = namespace(found.dispersion)
+            return [xp.concat([found.entropies, found.dispersion[None, :]], axis=0)]
+
+        return _step_by_step(kernel, bandwidth, inside, options, joined)[0]
 
     tensors = [getattr(law.atoms, name) for law in stack.groups for name in law.atoms.extra]
-    values = door.recorded(found[:2], tensors, slopes, again)
+    (recorded,) = door.recorded([values], tensors, slopes, again)
     shares = door.left(wide.member_weights(), stack.reference)
     groups = (
         law if law.weights is None else dataclasses.replace(law, weights=widen(law.weights))
         for law in stack.groups
     )
-    return Statistics(*values), Stack(tuple(groups), shares)
+    return Statistics(recorded[:-1], recorded[-1]), Stack(tuple(groups), shares)
 
 
 def _step_by_step(

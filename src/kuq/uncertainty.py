@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
@@ -75,8 +74,10 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
         seen = None if door.is_recorded(like) else door.seen(args, kwargs)
         if seen is not None:
             return door.left_result(call(*seen[0], **seen[1]), like)
-        torch = torch_of(like)
-        with one_torch_thread(torch) if large and torch is not None else nullcontext():
+        torch = torch_of(like) if large else None
+        if torch is None:
+            return function(*args, **kwargs)
+        with one_torch_thread(torch):
             return function(*args, **kwargs)
 
     return call
@@ -844,12 +845,13 @@ def _cast(value: Array, p: Prediction, q: Prediction) -> Array:
 def _as_array(value: Array, like: Prediction, dtype: Any = None) -> Array:
     """A result in the library and dtype of the input; NumPy makes scalars of small arrays."""
     dtype = like.dtype if dtype is None else dtype
-    if not isinstance(like.reference, np.ndarray):
-        value = door.left(value, like.reference)
+    reference = like.reference
+    if type(value) is type(reference) and value.dtype == dtype:
+        return value
+    if not isinstance(reference, np.ndarray):
+        value = door.left(value, reference)
         if value.dtype == dtype and is_array(value):
             return value
-    elif type(value) is np.ndarray and value.dtype == dtype:
-        return value
     xp = namespace(value)
     result = xp.astype(value, dtype)
     return result if is_array(result) else xp.asarray(result)

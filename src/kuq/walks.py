@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from kuq import _compiled, door
-from kuq._array import Array, is_array, is_torch
+from kuq._array import Array, is_array
 from kuq.distributions.atoms import Atoms, Products
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -35,7 +36,6 @@ from kuq.forms.form import (
     Measure,
     Problem,
     Question,
-    Slopes,
     Statistics,
 )
 from kuq.forms.table import plan
@@ -61,20 +61,19 @@ def answered(
     settings: dict[str, Any],
 ) -> Answer | None:
     """An answer about tensors that ask for a gradient, as one step; None if no walk leads there."""
-    if not _compiled.serves_losses() or not isinstance(score, Kernel):
-        return None
-    if score.is_open or not door.is_neutral(score):
+    if score.is_open or score.arrays or "torch" not in sys.modules:
         return None
     tensors: list[Array] = []
     key = _signature(predictions, tensors)
-    if key is None or not door.opens_for_losses(tensors):
+    if key is None or not door.opens_for_losses(tensors) or not _compiled.serves_losses():
         return None
     if len(set(map(id, tensors))) < len(tensors):  # one that has two places
         return None
     key += (function, score, options, *settings.items())
-    if key in _WALKS:
-        walk = _WALKS[key]
-    else:
+    walk = _WALKS.get(key, _UNKNOWN)
+    if walk is _UNKNOWN:
+        if not isinstance(score, Kernel) or not door.is_neutral(score):
+            return None
         walk = _found(function, predictions, tensors, score, options, settings)
         with _FINDING:
             if len(_WALKS) >= _MOST_WALKS:
@@ -88,6 +87,7 @@ def answered(
         same = [p.mapped(lambda array: replaced[id(array)]) for p in predictions]
         return _arrays_among(function(*same, score, options, **settings))
 
+    assert isinstance(walk, Walk)
     found: Answer | None = walk.step(tensors, again)
     return found
 
@@ -95,6 +95,7 @@ def answered(
 # What is remembered.
 
 _WALKS: dict[Any, Walk | None] = {}
+_UNKNOWN = object()
 _FINDING = threading.Lock()
 
 
@@ -104,6 +105,7 @@ def _signature(laws: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | N
     None for laws of which no walk is remembered.
     """
     found: list[Any] = []
+    tensor = sys.modules["torch"].Tensor
     for law in laws:
         kind = type(law)
         found.append(kind)
@@ -117,9 +119,9 @@ def _signature(laws: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | N
         if kind not in _ARRANGED:
             return None
         for part in vars(law).values():
-            if is_torch(part):
+            if isinstance(part, tensor):
                 tensors.append(part)
-                found += (part.shape, part.dtype, part.requires_grad)
+                found += (part.shape, part.dtype, part.requires_grad, part.is_contiguous())
             else:
                 found.append(part)
     return tuple(found) if tensors else None
@@ -161,14 +163,6 @@ class _Group(NamedTuple):
     method: str
 
 
-class _Output(NamedTuple):
-    """What the statistics count in one array of an answer, and its shape."""
-
-    entropies: np.ndarray | None
-    dispersion: float
-    shape: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Walk:
     """An answer about predictions of certain shapes."""
@@ -179,31 +173,43 @@ class Walk:
     measure: Measure
     groups: tuple[_Group, ...]
     members: np.ndarray
-    outputs: tuple[_Output, ...]
-    #: the answer with made-up arrays
+    #: the answer with made-up arrays, and the shapes of these
     answer: Any
+    shapes: tuple[tuple[int, ...], ...]
     #: positions at which the numbers of the tensors begin, and where they end
     starts: tuple[int, ...]
     #: of the tensors, and of what the form takes
     dtype: np.dtype[Any]
     computing: np.dtype[Any]
+    #: where the form finds all arrays of atoms
+    places: tuple[_Place, ...]
+    #: the same if those are tensors as they are, which need no look
+    direct: tuple[int, ...] | None
 
     def step(
         self, tensors: Sequence[Array], again: Callable[[Sequence[Array]], list[Array]]
     ) -> Any:
         """The answer as one step that torch records; None where digits would be lost."""
-        sources = [np.ascontiguousarray(door.entered(t), dtype=self.computing) for t in tensors]
-        arrays = [place.taken(sources) for group in self.groups for place in group.places]
-        measure = self._usual(arrays)
-        if measure is None:
+        measure: Measure | None = self.measure
+        arrays: list[Array]
+        if self.direct is not None:
+            arrays = [tensors[k] for k in self.direct]
+        else:
+            sources = [np.ascontiguousarray(door.entered(t), self.computing) for t in tensors]
+            arrays = [place.taken(sources) for place in self.places]
+            measure = self._usual(arrays)
+        found = None if measure is None else self.differential(measure, arrays)
+        if found is None:
             return None
-        found, by_atoms = self.differential(measure, arrays)
-        if found.lost is not None and found.lost.any():
-            return None
-        values = [self._value(output, found) for output in self.outputs]
+        rows, by_arrays = found
+        values = [
+            row.reshape(shape).astype(self.dtype, copy=False)
+            for row, shape in zip(rows, self.shapes, strict=True)
+        ]
 
-        def slopes(by_values: list[np.ndarray | None]) -> list[np.ndarray | None]:
-            return self._slopes(by_values, by_atoms, sources)
+        def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+            rows = [None if by is None else _in_a_row(by) for by in by_values]
+            return self._given_back(by_arrays(rows))
 
         return _with_arrays(self.answer, door.recorded(values, tensors, slopes, again))
 
@@ -223,38 +229,19 @@ class Walk:
         measure, (same,), _ = to_units(self.measure, [stack])
         return measure if same is stack else None
 
-    def _value(self, output: _Output, found: Statistics) -> np.ndarray:
-        total: np.ndarray = output.dispersion * found.dispersion
-        if output.entropies is not None:
-            total += output.entropies @ found.entropies
-        return total.reshape(output.shape).astype(self.dtype, copy=False)
-
-    def _slopes(
-        self, by_values: list[np.ndarray | None], by_atoms: Slopes, sources: list[np.ndarray]
-    ) -> list[np.ndarray | None]:
-        by_entropies: np.ndarray | None = None
-        by_dispersion: np.ndarray | None = None
-        for output, by_value in zip(self.outputs, by_values, strict=True):
-            if by_value is None:
-                continue
-            # The derivative of a mean is one number for all.
-            by = by_value if any(by_value.strides) else by_value.flat[:1]
-            by = by.astype(np.float64).ravel()
-            own = output.dispersion * by
-            by_dispersion = own if by_dispersion is None else by_dispersion + own
-            if output.entropies is not None:
-                own = output.entropies[:, None] * by
-                by_entropies = own if by_entropies is None else by_entropies + own
-        assert by_dispersion is not None
-        found: list[np.ndarray | None] = [None] * len(sources)
-        places = (place for group in self.groups for place in group.places)
-        for place, slope in zip(places, by_atoms(by_entropies, by_dispersion), strict=True):
+    def _given_back(self, by_arrays: list[np.ndarray | None]) -> list[np.ndarray | None]:
+        """Derivatives by the tensors."""
+        found: list[np.ndarray | None] = [None] * (len(self.starts) - 1)
+        for place, slope in zip(self.places, by_arrays, strict=True):
             if slope is not None:
                 place.given_back(slope, found, self.starts)
-        return [
-            None if slope is None else slope.reshape(source.shape)
-            for slope, source in zip(found, sources, strict=True)
-        ]
+        return found
+
+
+def _in_a_row(by_value: np.ndarray) -> np.ndarray:
+    """Derivatives by a value; that of a mean is one number for all."""
+    row = by_value.reshape(-1)
+    return row if any(row.strides) else row[:1]
 
 
 def _arrays_among(answer: Any) -> list[Array]:
@@ -353,12 +340,8 @@ def _found(
     ]
     if any(column is None for column in columns):
         return None
-    outputs = []
-    for array, (dispersion, *entropies) in zip(
-        _arrays_among(answer), zip(*columns, strict=True), strict=True
-    ):
-        shares = np.asarray(entropies)
-        outputs.append(_Output(shares if shares.any() else None, dispersion, array.shape))
+    dispersions, *entropies = columns
+    shares = np.array([*entropies, dispersions]).T
     budget = options.budget(stack.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget, compiled=True)
     any_units = form.any_units(problem)
@@ -368,20 +351,34 @@ def _found(
         for group in groups
         for place in group.places
     ]
-    asked_for = any(output.entropies is not None for output in outputs)
     dtype = np.result_type(*[door.entered(tensor).dtype for tensor in tensors])
+    computing = dtype if any_units else np.dtype(np.float64)
     return Walk(
-        form.differential(stack, wanted, asked_for),
+        form.differential(stack, wanted, shares),
         any_units,
         measure,
         groups,
         np.asarray(stack.member_weights(), dtype=np.float64),
-        tuple(outputs),
         answer,
+        tuple(array.shape for array in _arrays_among(answer)),
         tuple(starts.tolist()),
         dtype,
-        dtype if any_units else np.dtype(np.float64),
+        computing,
+        tuple(place for group in groups for place in group.places),
+        _direct(groups, tensors, any_units),
     )
+
+
+def _direct(
+    groups: tuple[_Group, ...], tensors: Sequence[Array], any_units: bool
+) -> tuple[int, ...] | None:
+    """The tensors that are the arrays of atoms, if the form can take them without a look."""
+    sources = [place.source for group in groups for place in group.places]
+    usual = any_units and all(group.kind is not Products for group in groups)
+    alike = {(tensor.dtype, tensor.is_contiguous()) for tensor in tensors}
+    if not usual or None in sources or alike != {(tensors[0].dtype, True)}:
+        return None
+    return tuple(source for source in sources if source is not None)
 
 
 def _without_scalars(answer: Any) -> Any:

@@ -122,6 +122,27 @@ def read(addresses, itemsize, place, start, default, result):
         _copy(carray(pointer, (length,), np.float32), step, result)
 
 
+@inlined
+def _put(row, factor, size, step, result):
+    if step == 1:
+        for k in range(size):
+            result[k] = row[k] * factor[k]
+    else:
+        for k in range(size):
+            result[k * step] = row[k] * factor[k]
+
+
+@called
+def write(address, itemsize, first, step, row, factor, size):
+    """A row times factors to the numbers from the ``first`` on, with a step between them."""
+    pointer = _pointer(address + first * itemsize)
+    length = (size - 1) * step + 1
+    if itemsize == 8:
+        _put(row, factor, size, step, carray(pointer, (length,), np.float64))
+    else:
+        _put(row, factor, size, step, carray(pointer, (length,), np.float32))
+
+
 def reduction(function: Callable[..., Any]) -> Any:
     """Like ``inlined`` for a loop that sums: its own additions, and no other, may be reordered."""
     flags = _FLAGS | {"fastmath": {"contract", "reassoc"}}
@@ -143,11 +164,14 @@ def kernel(*signature: Any, name: str = "") -> Callable[[Callable[..., Any]], Ca
             dispatcher.disable_compile()
             return dispatcher
 
+        known: list[Any] = []
+
         @functools.wraps(function)
         def call(*arguments: Any) -> None:
-            with _BUILDING:  # else the first threads would all compile
-                compiled = built()
-            compiled(*arguments)
+            if not known:
+                with _BUILDING:  # else the first threads would all compile
+                    known.append(built())
+            known[0](*arguments)
 
         return call
 

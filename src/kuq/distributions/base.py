@@ -392,6 +392,8 @@ def check_factors(aleatoric: float, epistemic: float) -> None:
 
 def checked_event_ndim(shape: tuple[int, ...], event_ndim: int, name: str) -> int:
     """``event_ndim`` as an int, if it fits a shape (batch…, event…)."""
+    if type(event_ndim) is int and event_ndim == 0:  # as usual
+        return event_ndim
     event_ndim = whole_number(event_ndim, "event_ndim", 0)
     if event_ndim > len(shape):
         raise ShapeError(

@@ -17,6 +17,7 @@ from kuq._array import (
     require,
     require_finite,
     require_not_negative,
+    require_scale,
 )
 from kuq.distributions.atoms import Products
 from kuq.distributions.base import Distribution, checked_event_ndim
@@ -71,8 +72,8 @@ class NormalMixture(Distribution):
         self.event_ndim = checked_event_ndim(
             tuple(self.loc.shape[:-1]), event_ndim, "NormalMixture"
         )
-        require_finite(**arrays)
-        require_not_negative(self.scale, "scale of NormalMixture", "it is a standard deviation")
+        require_finite(weights=arrays["weights"], loc=arrays["loc"])
+        require_scale(arrays["scale"], self.scale, "NormalMixture")
         check_simplex(self.weights, "weights of NormalMixture", weights)
         xp = namespace(self.weights)
         self.weights = self.weights / xp.sum(self.weights, axis=-1, keepdims=True)

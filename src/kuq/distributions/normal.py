@@ -6,7 +6,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from kuq._array import Array, adopt, broadcast, namespace, require_finite, require_not_negative
+from kuq._array import Array, adopt, broadcast, namespace, require_finite, require_scale
 from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.base import Distribution, checked_event_ndim
 from kuq.distributions.laws import Law, event_to_atom
@@ -36,8 +36,8 @@ class Normal(Distribution):
         arrays, self.dtype = adopt(loc=loc, scale=scale)
         self.loc, self.scale = broadcast(**arrays)
         self.event_ndim = checked_event_ndim(tuple(self.loc.shape), event_ndim, "Normal")
-        require_finite(**arrays)
-        require_not_negative(self.scale, "scale of Normal", "it is a standard deviation")
+        require_finite(loc=arrays["loc"])
+        require_scale(arrays["scale"], self.scale, "Normal")
 
     def mean(self) -> Array:
         return self.loc

@@ -7,6 +7,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from kuq._array import Array, any_true, detach
 from kuq._compiled import twin
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Stack, draws_of
@@ -19,6 +20,7 @@ from kuq.forms.form import (
     Reading,
     Slopes,
     Statistics,
+    by_statistics,
 )
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
@@ -56,31 +58,24 @@ class Distances(Form, Differentiated):
     def differentiates(self, problem: Problem) -> bool:
         return problem.absolute or isinstance(problem.score, Gaussian)
 
-    def differential(
-        self, stack: Stack, wanted: Sequence[bool], entropies: bool = True
-    ) -> Differential:
+    def differential(self, stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Differential:
         shared = pooled(stack)
         sizes = [(law.atoms.lead[0], law.count) for law in stack.groups]
         starts = np.cumsum([0, *(m * count for m, count in sizes)])
 
-        def run(measure: Measure, arrays: Sequence[np.ndarray]) -> tuple[Statistics, Slopes]:
-            draws = shared._replace(values=_in_rows(arrays))
+        def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
+            draws = shared._replace(values=_in_rows([np.asarray(detach(x)) for x in arrays]))
+            found = _statistics(measure, draws)
+            if any_true(found.lost):
+                return None
             known = profile_of(measure.score)
             assert known is not None
 
-            def slopes(
-                by_entropies: np.ndarray | None, by_dispersion: np.ndarray
-            ) -> list[np.ndarray | None]:
+            def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
                 n = len(draws.values)
-                by_members = np.broadcast_to(
-                    0.0 if by_entropies is None else by_entropies, (len(draws.members), n)
-                )
+                *by_members, by_dispersion = by_statistics(asked, by_values, n)
                 by_draws = twin("forms.distance_slopes").slopes(
-                    known[0],
-                    measure.bandwidth,
-                    *draws,
-                    by_members,
-                    np.broadcast_to(by_dispersion, (n,)),
+                    known[0], measure.bandwidth, *draws, np.stack(by_members), by_dispersion
                 )
                 return [
                     by_draws[:, start : start + m * count]
@@ -89,7 +84,7 @@ class Distances(Form, Differentiated):
                     for start, (m, count) in zip(starts, sizes, strict=False)
                 ]
 
-            return _statistics(measure, draws), slopes
+            return asked @ np.concatenate([found.entropies, found.dispersion[None]]), slopes
 
         return run
 

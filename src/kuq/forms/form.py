@@ -287,26 +287,32 @@ class Crossing(ABC):
         """Σ w_i w_j D_ij inside every member, (m, n)."""
 
 
-#: Derivatives of Σ a·H + Σ b·dispersion by every array of atoms, None for those that nobody wants;
-#: from a (M, n) or (M, 1), None for zero, and b (n,) or a number.
-Slopes: TypeAlias = Callable[[np.ndarray | None, np.ndarray], list[np.ndarray | None]]
-#: The statistics and their derivative from the arrays of atoms.
-Differential: TypeAlias = Callable[[Measure, Sequence[np.ndarray]], tuple[Statistics, Slopes]]
+#: Derivatives by every array of atoms in the order of its numbers, None for those that nobody
+#: wants; from derivatives by every value: n numbers, one for all of them, or None for zero.
+Slopes: TypeAlias = Callable[[Sequence[np.ndarray | None]], list[np.ndarray | None]]
+#: Values (K, n) and their derivative from the arrays of atoms; None where digits would be lost.
+Differential: TypeAlias = Callable[[Measure, Sequence[Array]], tuple[np.ndarray, Slopes] | None]
 
 
 class Differentiated(ABC):
-    """A form that knows the derivative of its statistics by the atoms, for NumPy arrays."""
+    """A form that knows the derivative of its statistics by the atoms, for arrays on the CPU."""
 
     @abstractmethod
     def differentiates(self, problem: Problem) -> bool:
         """Whether it does so for a problem to which it applies."""
 
     @abstractmethod
-    def differential(
-        self, stack: Stack, wanted: Sequence[bool], entropies: bool = True
-    ) -> Differential:
+    def differential(self, stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Differential:
         """What gives both for all stacks that have the kinds, shapes and weights of this one.
 
-        It takes the arrays of the groups' atoms, contiguous and all of them float32 or float64;
-        ``wanted`` says for each whether its derivative is. Entropies may be missing if nobody asks.
+        ``asked`` (K, M + 1) is what the entropies and the dispersion count in each value. It takes
+        the arrays of the groups' atoms, of NumPy or torch, contiguous and all of them float32 or
+        float64; ``wanted`` says for each whether its derivative is.
         """
+
+
+def by_statistics(asked: np.ndarray, by_values: Sequence[np.ndarray | None], n: int) -> np.ndarray:
+    """Derivatives by entropies and dispersion (M + 1, n), from those by values."""
+    rows = [np.broadcast_to(0.0 if by is None else by, (n,)) for by in by_values]
+    found: np.ndarray = asked.T @ np.stack(rows)
+    return found

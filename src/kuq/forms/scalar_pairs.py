@@ -17,7 +17,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from kuq._array import Array, from_numpy, index_array, namespace
+from kuq._array import Array, address_of, from_numpy, index_array, namespace
 from kuq._compiled import twin
 from kuq._special import erfcx
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
@@ -34,6 +34,7 @@ from kuq.forms.form import (
     Reading,
     Slopes,
     Statistics,
+    by_statistics,
 )
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
@@ -57,10 +58,8 @@ def has_closed_form(score: Score) -> bool:
 class PairsDifferentiated(Differentiated):
     """A form for scalars whose statistics are sums over pairs of atoms, however it gets them."""
 
-    def differential(
-        self, stack: Stack, wanted: Sequence[bool], entropies: bool = True
-    ) -> Differential:
-        return _differential(stack, wanted, entropies)
+    def differential(self, stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Differential:
+        return _differential(stack, wanted, asked)
 
 
 @final
@@ -230,77 +229,108 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 
 
-def _differential(stack: Stack, wanted: Sequence[bool], entropies: bool) -> Differential:
+def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Differential:
     sizes = tuple((law.atoms.lead[0], law.count * law.atoms.inner) for law in stack.groups)
     single = all(count == 1 for _, count in sizes)
     points = all(isinstance(law.atoms, Points) for law in stack.groups)
     owners, n = _owners(sizes), stack.batch_count
-    # Of location, scale and weight of every atom: where they stand, and the rows of their slopes.
-    places, slots = np.full((3, len(owners), 3), -1), np.full((3, len(owners)), -1)
+    # Of location, scale and weight of every atom: where they stand, and their slopes.
+    places, targets = np.full((3, len(owners), 3), -1), np.full((3, len(owners)), -1)
     shares = np.ones(len(owners))
     given: list[np.ndarray] = []  # weights of draws
-    parts: list[tuple[slice, int, tuple[int, ...]] | None] = []
-    start = used = 0
+    parts: list[_Part | None] = []
+    start = used = member = 0
     for law, (m, count) in zip(stack.groups, sizes, strict=True):
         own = slice(start, start + m * count)
         first = (np.arange(m)[:, None] * (n * count) + np.arange(count)).ravel()
-        place = np.stack(np.broadcast_arrays(0, first, count), axis=-1)
-        for k, name in enumerate(law.atoms.extra):
-            places[k, own] = place + np.array([len(parts), 0, 0])
+        for k in range(len(law.atoms.extra)):
+            places[k, own] = np.stack(np.broadcast_arrays(len(parts), first, count), axis=-1)
             weight_of_one = single and k == 2
             if not wanted[len(parts)] or weight_of_one:
                 parts.append(None)
                 continue
-            rows = slice(used, used + m * count)
-            slots[k, own] = np.arange(rows.start, rows.stop)
-            parts.append((rows, m, getattr(law.atoms, name).shape))
-            used = rows.stop
+            targets[k, own] = used + first
+            here = slice(used, used + m * n * count)
+            parts.append(_Part(here, slice(member, member + m), (m, n, count)))
+            used = here.stop
         shares[own] = 1.0 / law.count
         if law.weights is not None:
-            places[2, own] = place + np.array([len(wanted) + len(given), 0, 0])
+            source = len(wanted) + len(given)
+            places[2, own] = np.stack(np.broadcast_arrays(source, first, count), axis=-1)
             given.append(np.ascontiguousarray(law.full_weights()))
-        start = own.stop
-    owners_of_rows = np.broadcast_to(owners, slots.shape)[slots >= 0]
-    owners_of_rows = owners_of_rows[np.argsort(slots[slots >= 0])]
-    members = np.asarray(stack.member_weights(), dtype=np.float64)
-    alone = entropies or not single
+        start, member = own.stop, member + m
+    # Few values have slopes of their own. Those of many are sums of these: H of the own member, and
+    # the dispersion.
+    few = len(asked) <= 2
+    both = np.eye(2)[:, [0] * member + [1]]
+    rows = asked if few else np.concatenate([both, asked])
+    pairs, alone = _counted(rows, np.asarray(stack.member_weights(), dtype=np.float64), single)
+    atoms = (places, targets, owners, shares, pairs, alone)
+    ends = (len(asked) if few else 2, used, n)
+    whole = _Part(slice(None), slice(None), (-1, n, 1) if single else (1, 1, used))
 
-    def run(measure: Measure, arrays: Sequence[np.ndarray]) -> tuple[Statistics, Slopes]:
+    def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
         name = "distance" if points else "absolute"
-        each, sums, found = twin("forms.scalar_slopes").statistics(
-            "gaussian" if isinstance(measure.kernel, Gaussian) else name,
+        itemsize = arrays[0].dtype.itemsize
+        found = twin("forms.scalar_slopes").statistics(
+            "gaussian" if type(measure.score) is Gaussian else name,
             measure.bandwidth,
-            [*arrays, *given],
-            places,
-            slots,
-            shares,
-            owners,
-            members,
-            used,
-            n,
-            alone,
-            lossy=not single,
+            [address_of(array, itemsize) for array in (*arrays, *given)],
+            itemsize,
+            *atoms,
+            0.0 if single else CLOSE,
+            *ends,
         )
+        if found is None:
+            return None
+        values, slopes = found
 
-        def slopes(
-            by_entropies: np.ndarray | None, by_dispersion: np.ndarray
-        ) -> list[np.ndarray | None]:
-            rows = by_dispersion * found[-1]
-            if by_entropies is not None:
-                rows += by_entropies[owners_of_rows] * found[0]
-            rows = rows.astype(arrays[0].dtype, copy=False)
-            return [part if part is None else _of_array(rows, *part) for part in parts]
+        def by_arrays(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+            factors = by_values if few else np.split(by_statistics(asked, by_values, n), [member])
+            if few and (single or all(by is None or by.size == 1 for by in by_values)):
+                row = whole.of(slopes, factors).ravel()  # at once for all arrays
+                return [None if part is None else row[part.own] for part in parts]
+            return [None if part is None else part.of(slopes, factors) for part in parts]
 
-        lost = None if single else (sums[0] <= CLOSE * sums[1]) & (sums[1] > 0)
-        return Statistics(each, sums[0], lost), slopes
+        return values[-len(asked) :], by_arrays
 
     return run
 
 
-def _of_array(rows: np.ndarray, own: slice, m: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Rows of columns as the array (m, n, …) of atoms to which they belong."""
-    found: np.ndarray = rows[own].reshape(m, -1, rows.shape[-1]).swapaxes(1, 2).reshape(shape)
-    return found
+class _Part(NamedTuple):
+    """Where the slopes by an array of atoms stand in a row of them, and its members."""
+
+    own: slice
+    members: slice
+    shape: tuple[int, int, int]
+
+    def of(self, slopes: np.ndarray, factors: Sequence[np.ndarray | None]) -> np.ndarray:
+        """The sum of rows of slopes times factors (n,), or (M, n) for those of each member."""
+        total: np.ndarray | None = None
+        for row, factor in zip(slopes, factors, strict=True):
+            if factor is not None:
+                each = factor[self.members] if factor.ndim > 1 and len(factor) > 1 else factor
+                term = row[self.own].reshape(self.shape) * each[..., None]
+                total = term if total is None else total + term
+        assert total is not None
+        return total
+
+
+def _counted(asked: np.ndarray, weights: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What D of a pair of atoms (R, M, M) and H of an atom (R, M) of members count in each row.
+
+    Unless members are single atoms, the last two are the dispersion and its pairs of members.
+    """
+    if not single:
+        asked = np.concatenate([asked, np.eye(1, len(weights) + 1, len(weights)).repeat(2, 0)])
+    alone, spread = asked[:, :-1], asked[:, -1, None]
+    pairs = 2 * np.multiply.outer(asked[:, -1], np.multiply.outer(weights, weights))
+    inside = alone + 2 * spread * weights * (weights - 1)
+    diagonal = np.arange(len(weights))
+    pairs[:, diagonal, diagonal] = inside
+    if not single:
+        pairs[-1, diagonal, diagonal] = 0.0
+    return pairs, np.ascontiguousarray(alone)
 
 
 def _lost(measure: Measure, atoms: ScalarAtoms, total: Array, size: Array) -> Array | None:

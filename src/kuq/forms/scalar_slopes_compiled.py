@@ -1,11 +1,11 @@
 """The sums of ``scalar_pairs`` with their derivatives by location, scale and weight of every atom.
 
-An atom is in the entropy of its own member and in the dispersion, so that there are two derivatives
-by each of its numbers; only those that are wanted are kept. Blocks and units are those of
-``scalar_pairs``. Arrays of atoms are read where they are and as they are, float32 too: for many
-columns, moving numbers about costs as much as computing with them.
+Sums are any that are linear in H of atoms and D of pairs; those that are wanted with slopes stand
+first. Arrays of atoms are read where they are and as they are, float32 too, and slopes are written
+in the same order: for many columns, moving numbers about costs as much as computing with them.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math
@@ -13,31 +13,41 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from kuq._array import address_of
 from kuq._numba.compiling import (
     Int,
+    Real,
     add,
     fill,
     inlined,
     inputs,
     kernel,
     outputs,
+    positions,
     product,
     read,
     spread,
+    write,
 )
 from kuq._numba.mathematics import erf_and_fall, exp, expm1_negative
 from kuq.forms.scalar_pairs_compiled import _cut, _units
 
-_BLOCK = 256
+#: Columns of a block: many where few rows of atoms share the cache.
+_LONGEST_BLOCK, _SHORTEST_BLOCK, _BLOCK_NUMBERS = 512, 128, 4096
 _ROOT_PI = math.sqrt(math.pi)
 #: Stands for zero where a number divides.
 _TINY = 1e-150
 
-
-def _whole(ndim: int) -> Any:
-    return types.Array(types.int64, ndim, "C", readonly=True)
+#: Where arrays of atoms begin, and the bytes of a number; where the atoms stand in them, the places
+#: of their slopes, their members and weights; what pairs and atoms of members count in every sum;
+#: bandwidths; below which share of the last sum the one before it is lost, and whether it is; where
+#: sums and slopes are written, of how many sums, and how many there are of each; the columns, the
+#: first of them and the one after the last.
+_SIGNATURE = (
+    *(positions(1), Int, positions(3), positions(2), positions(1), inputs(1), inputs(3), inputs(2)),
+    *(inputs(1), Real, outputs(1), Int, Int, Int, Int, Int, Int, Int),
+)
 
 
 # Kernels: H of an atom and its slope; D of a pair and its slopes by gap ≥ 0 and both scales, whose
@@ -45,12 +55,12 @@ def _whole(ndim: int) -> Any:
 
 
 @inlined
-def _absolute_atom(s: Any) -> Any:
+def _absolute_atom(s):
     return s * (1.0 / _ROOT_PI), 1.0 / _ROOT_PI
 
 
 @inlined
-def _absolute_pair(gap: Any, change: Any, s: Any, t: Any) -> Any:
+def _absolute_pair(gap, change, s, t):
     """With e = (s − t)/(r + s + t), 2s/r − 1 = e (2t/r + 1), which is no difference of close
     numbers; one division serves for both denominators.
     """
@@ -71,24 +81,24 @@ def _absolute_pair(gap: Any, change: Any, s: Any, t: Any) -> Any:
 
 
 @inlined
-def _point_atom(s: Any) -> Any:
+def _point_atom(s):
     return 0.0, 0.0
 
 
 @inlined
-def _distance_pair(gap: Any, change: Any, s: Any, t: Any) -> Any:
+def _distance_pair(gap, change, s, t):
     return gap, 1.0, 0.0, 0.0
 
 
 @inlined
-def _gaussian_atom(u: Any) -> Any:
+def _gaussian_atom(u):
     u = _cut(u)
     a = 1.0 / math.sqrt(1.0 + 4.0 * u * u)
     return 2.0 * (u * a) * (u * a) / (1.0 + a), 2.0 * (u * a) * a * a
 
 
 @inlined
-def _gaussian_pair(gap: Any, change: Any, u: Any, v: Any) -> Any:
+def _gaussian_pair(gap, change, u, v):
     """With a = (1 + 4u²)^(−½) and b of v, c = (1 + 2u² + 2v²)^(−1) and z = gap² c the slope by u is
     2u (c^(3/2) e^(−z) (1 − 2z) − a³), here as differences that keep their digits.
     """
@@ -114,9 +124,7 @@ def _gaussian_pair(gap: Any, change: Any, u: Any, v: Any) -> Any:
 
 
 @inlined
-def _pair_row(
-    pair: Any, x: Any, y: Any, s: Any, t: Any, inverse: Any, found: Any, size: Any
-) -> None:
+def _pair_row(pair, x, y, s, t, inverse, found, size):
     """D of two atoms, and its slopes by the location of the first and both scales."""
     for k in range(size):
         difference = (x[k] - y[k]) * inverse[k]
@@ -133,235 +141,169 @@ def _pair_row(
         found[3, k] = slope_t
 
 
-@inlined
-def _loop(
-    atom: Any,
-    pair: Any,
-    addresses: Any,
-    itemsize: Any,
-    places: Any,
-    slots: Any,
-    shares: Any,
-    owners: Any,
-    members: Any,
-    width: Any,
-    entropies: Any,
-    sums: Any,
-    slopes: Any,
-    begin: Any,
-    end: Any,
-) -> None:
-    count = owners.size
-    heads = entropies.shape[0]  # none if the dispersion alone is asked for
-    wanted = slopes.shape[0] // 2 if heads else slopes.shape[0]
-    several = count > members.size
-    x, s, w = np.empty((count, _BLOCK)), np.empty((count, _BLOCK)), np.empty((count, _BLOCK))
-    # Rows of sums: H of every member, both of the dispersion, slopes in the order of the result.
-    first = heads + 2
-    outside = first + slopes.shape[0] - wanted
-    total = np.empty((first + slopes.shape[0], _BLOCK))
-    found, both, one = np.empty((4, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
-    unit, inverse = np.empty(_BLOCK), np.empty(_BLOCK)
-    fill(one, 1.0)
-    fill(both, 1.0)
-    for i in range(count):
-        fill(w[i], shares[i])
-    for start in range(begin, end, _BLOCK):
-        size = min(_BLOCK, end - start)
+def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
+    @kernel(*_SIGNATURE, name=name)
+    def loop(
+        sources,
+        itemsize,
+        places,
+        targets,
+        owners,
+        shares,
+        pairs,
+        alone,
+        width,
+        close,
+        lost,
+        values,
+        slopes,
+        sloped,
+        stride,
+        n,
+        begin,
+        end,
+    ):
+        count, sums = owners.size, pairs.shape[0]
+        several = count > alone.shape[1]
+        block = min(max(_BLOCK_NUMBERS // count, _SHORTEST_BLOCK), _LONGEST_BLOCK, end - begin)
+        x, s, w = np.empty((count, block)), np.empty((count, block)), np.empty((count, block))
+        # Rows of all sums, and behind them those of the slopes of each.
+        total = np.empty((sums + 3 * count * sloped, block))
+        found, both, one = np.empty((4, block)), np.empty(block), np.empty(block)
+        unit, inverse = np.empty(block), np.empty(block)
+        fill(one, 1.0)
+        fill(both, 1.0)
+        fill(unit, 1.0)
+        fill(inverse, 1.0)
+        heads = False
         for i in range(count):
-            read(addresses, itemsize, places[0, i], start, 0.0, x[i, :size])
-            read(addresses, itemsize, places[1, i], start, 0.0, s[i, :size])
-            if several:
-                read(addresses, itemsize, places[2, i], start, shares[i], w[i, :size])
-        _units(x, s, width[start : start + size], unit[:size], inverse[:size])
-        for r in range(total.shape[0]):
-            fill(total[r, :size], 0.0)
-        # Slopes are added where they are wanted; as a function it would count references.
-        for i in range(count):
-            for j in range(i + 1, count):
-                _pair_row(pair, x[i], x[j], s[i], s[j], inverse, found, size)
-                a, b = owners[i], owners[j]
-                inside = a == b
-                share = 1.0 if inside else 2.0 * members[a] * members[b]
-                by = first if inside else outside
-                if several:
-                    product(1.0, w[i], w[j], both, size)
-                add(share, both, found[0], total[a if inside else first - 1], size)
-                if slots[0, i] >= 0:
-                    add(share, both, found[1], total[by + slots[0, i]], size)
-                if slots[0, j] >= 0:
-                    add(-share, both, found[1], total[by + slots[0, j]], size)
-                if slots[1, i] >= 0:
-                    add(share, both, found[2], total[by + slots[1, i]], size)
-                if slots[1, j] >= 0:
-                    add(share, both, found[3], total[by + slots[1, j]], size)
-                if slots[2, i] >= 0:
-                    add(share, w[j], found[0], total[by + slots[2, i]], size)
-                if slots[2, j] >= 0:
-                    add(share, w[i], found[0], total[by + slots[2, j]], size)
-        add(1.0, one, total[first - 1], total[first - 2], size)
-        # Pairs inside of members are in the dispersion 2 w (w − 1) times what they are in H.
-        for m in range(members.size if several else 0):
-            add(2.0 * members[m] * (members[m] - 1.0), one, total[m], total[first - 2], size)
-        for i in range(count if heads else 0):
-            m = owners[i]
-            share = 2.0 * members[m] * (members[m] - 1.0)
-            for p in range(3 if several else 0):
-                if slots[p, i] >= 0:
-                    add(share, one, total[first + slots[p, i]], total[outside + slots[p, i]], size)
-            for k in range(size):
-                found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
-            add(1.0, w[i], found[0], total[m], size)
-            if slots[1, i] >= 0:
-                add(1.0, w[i], found[1], total[first + slots[1, i]], size)
-            if slots[2, i] >= 0:
-                add(1.0, one, found[0], total[first + slots[2, i]], size)
-        # In units of a column values alone change; in bandwidths the slopes do.
-        for m in range(heads):
-            product(1.0, total[m], unit, entropies[m, start:], size)
-        for q in range(sums.shape[0]):
-            product(1.0, total[first - 2 + q], unit, sums[q, start:], size)
-        product(1.0, unit, inverse, inverse, size)
-        for p in range(3):
+            fill(w[i], shares[i])
+            for r in range(sums):
+                heads = heads or alone[r, owners[i]] != 0.0
+        for start in range(begin, end, block):
+            size = min(block, end - start)
             for i in range(count):
-                row = slots[p, i]
-                while 0 <= row < slopes.shape[0]:
-                    factor = unit if p == 2 else inverse
-                    product(1.0, total[first + row], factor, slopes[row, start:], size)
-                    row += wanted
+                read(sources, itemsize, places[0, i], start, 0.0, x[i, :size])
+                read(sources, itemsize, places[1, i], start, 0.0, s[i, :size])
+                if several:
+                    read(sources, itemsize, places[2, i], start, shares[i], w[i, :size])
+            if itemsize == 8 or width.size:  # no square of a float32 leaves the range
+                _units(x, s, width[start : start + size], unit[:size], inverse[:size])
+            for r in range(sums):
+                fill(total[r, :size], 0.0)
+            for b in range(sloped):
+                for p in range(3):
+                    for i in range(count):
+                        if targets[p, i] >= 0:
+                            fill(total[sums + (3 * b + p) * count + i, :size], 0.0)
+            # Slopes are added where they are wanted; as a function it would count references.
+            for i in range(count):
+                for j in range(i + 1, count):
+                    _pair_row(pair, x[i], x[j], s[i], s[j], inverse, found, size)
+                    if several:
+                        product(1.0, w[i], w[j], both, size)
+                    for r in range(sums):
+                        share = pairs[r, owners[i], owners[j]]
+                        if share == 0.0:
+                            continue
+                        add(share, both, found[0], total[r], size)
+                        if r >= sloped:
+                            continue
+                        by = sums + 3 * count * r
+                        if targets[0, i] >= 0:
+                            add(share, both, found[1], total[by + i], size)
+                        if targets[0, j] >= 0:
+                            add(-share, both, found[1], total[by + j], size)
+                        by += count
+                        if targets[1, i] >= 0:
+                            add(share, both, found[2], total[by + i], size)
+                        if targets[1, j] >= 0:
+                            add(share, both, found[3], total[by + j], size)
+                        by += count
+                        if targets[2, i] >= 0:
+                            add(share, w[j], found[0], total[by + i], size)
+                        if targets[2, j] >= 0:
+                            add(share, w[i], found[0], total[by + j], size)
+            for i in range(count if heads else 0):
+                for k in range(size):
+                    found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
+                for r in range(sums):
+                    share = alone[r, owners[i]]
+                    if share == 0.0:
+                        continue
+                    add(share, w[i], found[0], total[r], size)
+                    by = sums + 3 * count * r
+                    if r < sloped and targets[1, i] >= 0:
+                        add(share, w[i], found[1], total[by + count + i], size)
+                    if r < sloped and targets[2, i] >= 0:
+                        add(share, one, found[0], total[by + 2 * count + i], size)
+            for k in range(size if lost.size else 0):
+                kept, between = total[sums - 2, k], total[sums - 1, k]
+                if between > 0.0 and kept <= close * between:
+                    lost[0] = 1.0
+            # In units of a column values alone change; in bandwidths the slopes do.
+            for r in range(sums - 2 * lost.size):
+                write(values, itemsize, r * n + start, 1, total[r], unit, size)
+            for b in range(sloped):
+                for p in range(3):
+                    factor = unit if p == 2 else (inverse if width.size else one)
+                    for i in range(count):
+                        if targets[p, i] >= 0:
+                            step = places[p, i, 2]
+                            place = b * stride + targets[p, i] + start * step
+                            row = total[sums + (3 * b + p) * count + i]
+                            write(slopes, itemsize, place, step, row, factor, size)
+
+    return loop
 
 
-_SIGNATURE = (
-    _whole(1),
-    Int,
-    _whole(3),
-    _whole(2),
-    inputs(1),
-    _whole(1),
-    inputs(1),
-    inputs(1),
-    outputs(2),
-    outputs(2),
-    outputs(2),
-    Int,
-    Int,
-)
-
-
-@kernel(*_SIGNATURE)
-def _absolute(a, itemsize, places, slots, shares, owners, w, width, entropies, sums, slopes, i, k):  # type: ignore[no-untyped-def]
-    _loop(
-        _absolute_atom,
-        _absolute_pair,
-        a,
-        itemsize,
-        places,
-        slots,
-        shares,
-        owners,
-        w,
-        width,
-        entropies,
-        sums,
-        slopes,
-        i,
-        k,
-    )
-
-
-@kernel(*_SIGNATURE)
-def _distance(a, itemsize, places, slots, shares, owners, w, width, entropies, sums, slopes, i, k):  # type: ignore[no-untyped-def]
-    _loop(
-        _point_atom,
-        _distance_pair,
-        a,
-        itemsize,
-        places,
-        slots,
-        shares,
-        owners,
-        w,
-        width,
-        entropies,
-        sums,
-        slopes,
-        i,
-        k,
-    )
-
-
-@kernel(*_SIGNATURE)
-def _gaussian(a, itemsize, places, slots, shares, owners, w, width, entropies, sums, slopes, i, k):  # type: ignore[no-untyped-def]
-    _loop(
-        _gaussian_atom,
-        _gaussian_pair,
-        a,
-        itemsize,
-        places,
-        slots,
-        shares,
-        owners,
-        w,
-        width,
-        entropies,
-        sums,
-        slopes,
-        i,
-        k,
-    )
-
-
-_LOOPS: dict[str, Callable[..., None]] = {
-    "absolute": _absolute,
-    "distance": _distance,
-    "gaussian": _gaussian,
+_LOOPS = {
+    "absolute": _loop("absolute", _absolute_atom, _absolute_pair),
+    "distance": _loop("distance", _point_atom, _distance_pair),
+    "gaussian": _loop("gaussian", _gaussian_atom, _gaussian_pair),
 }
 
 
 def statistics(
     name: str,
     bandwidth: np.ndarray | float | None,
-    arrays: Sequence[np.ndarray],
+    sources: Sequence[int],
+    itemsize: int,
     places: np.ndarray,
-    slots: np.ndarray,
-    shares: np.ndarray,
+    targets: np.ndarray,
     owners: np.ndarray,
-    members: np.ndarray,
-    wanted: int,
+    shares: np.ndarray,
+    pairs: np.ndarray,
+    alone: np.ndarray,
+    close: float,
+    sloped: int,
+    stride: int,
     n: int,
-    alone: bool,
-    lossy: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """H (M, n) of members, their dispersion and what was subtracted in it, and slopes (2, W, n).
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Sums (R, n) over atoms and pairs of atoms, and slopes of the first of them (S, numbers).
 
-    Location, scale and weight of T atoms stand in ``arrays``, contiguous and of one precision:
-    ``places`` (3, T, 3) tells the array, the position of the first column and the step to the next
-    one, or −1 for a scale of zero and for one of the weights ``shares`` (T,). ``owners`` (T,) are
-    the members, in ascending order, and ``members`` (M,) their weights.
+    Location, scale and weight of T atoms stand in arrays at the addresses ``sources``, contiguous
+    and of one precision: ``places`` (3, T, 3) tells the array, the position of the first column
+    and the step to the next one, or −1 for a scale of zero and for one of the weights ``shares``
+    (T,). Slopes have the same order; ``targets`` (3, T) are the positions of their first columns
+    among ``stride`` numbers, −1 for those that nobody wants. ``owners`` (T,) are the members.
 
-    ``slots`` (3, T) are the rows of the W ``wanted`` derivatives by these numbers, −1 for others.
-    The first are of the entropy of an atom's own member, the second of the dispersion. Without
-    ``alone``, for members of one atom, there are no entropies, and derivatives of the dispersion
-    only, (1, W, n); what was subtracted is there if ``lossy``.
+    ``pairs`` (R, M, M) and ``alone`` (R, M) are what D of a pair of atoms and H of an atom count in
+    a sum, times their weights. Where ``close`` is not zero, there are two more: a difference, and
+    what it is left from. The result is None if in any column it is not more than that share of it.
     """
-    itemsize = arrays[0].itemsize
-    for array in arrays:  # else the loop would read numbers that are not theirs
-        if array.itemsize != itemsize or not array.flags.c_contiguous:
-            raise ValueError("arrays must be contiguous and of one precision")
-    addresses = np.array([array.__array_interface__["data"][0] for array in arrays])
     width = np.empty(0)
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
-    blocks = 2 if alone else 1
-    found = (
-        np.empty((len(members) if alone else 0, n)),
-        np.empty((2 if lossy else 1, n)),
-        np.empty((blocks * wanted, n)),
-    )
-    atoms = (addresses, itemsize, places, slots, shares, owners, members, width)
+    lost = np.zeros(1) if close else np.empty(0)
+    dtype = np.float64 if itemsize == 8 else np.float32
+    values = np.empty((len(pairs) - 2 * lost.size, n), dtype)
+    slopes = np.empty((sloped, stride), dtype)
+    atoms = (np.array(sources), itemsize, places, targets, owners, shares, pairs, alone)
+    results = (address_of(values, itemsize), address_of(slopes, itemsize), sloped, stride, n)
 
     def task(start: int, stop: int) -> None:
-        _LOOPS[name](*atoms, *found, start, stop)
+        _LOOPS[name](*atoms, width, close, lost, *results, start, stop)
 
-    spread(task, n, n * len(owners) * (len(owners) + 1), _BLOCK)
-    return found[0], found[1], found[2].reshape(blocks, wanted, n)
+    spread(task, n, n * len(owners) * (len(owners) + 1), _SHORTEST_BLOCK)
+    return None if close and lost[0] else (values, slopes)
