@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -22,7 +21,6 @@ from kuq._numba import compiling, mathematics  # noqa: E402
 cdf, distances = twin("forms.distribution_functions"), twin("forms.distances")
 exponential_draws, fourier = twin("forms.exponential_draws"), twin("forms.fourier")
 products, scalar_pairs = twin("expectations.normal"), twin("forms.scalar_pairs")
-sample_pairs = twin("forms.sorted_draws")
 
 #: Sums of some hundred terms in another order, with fused multiplication or without: 6e-14 is seen.
 RTOL = 1e-12
@@ -53,7 +51,11 @@ def test_importing_kuq_does_not_import_numba():
 @pytest.fixture(scope="module")
 def evaluate():
     """All functions of one argument, compiled together to save time."""
-    exp, expm1, h = mathematics.exp, mathematics.expm1_negative, mathematics.h
+    exp, expm1, erf_and_fall = (
+        mathematics.exp,
+        mathematics.expm1_negative,
+        mathematics.erf_and_fall,
+    )
     log, log1p = mathematics.log, mathematics.log1p
     cos_sin, phi = mathematics.cos_sin, mathematics.normal_cdf
 
@@ -65,7 +67,7 @@ def evaluate():
             elif name == 1:
                 out[k] = expm1(x[k])
             elif name == 2:
-                out[k] = h(x[k])
+                out[k] = erf_and_fall(x[k])[0]
             elif name == 3:
                 out[k] = log(x[k])
             elif name == 4:
@@ -74,10 +76,12 @@ def evaluate():
                 out[k] = phi(x[k])
             elif name == 6:
                 out[k] = cos_sin(x[k])[0]
-            else:
+            elif name == 7:
                 out[k] = cos_sin(x[k])[1]
+            else:
+                out[k] = erf_and_fall(x[k])[1]
 
-    names = ("exp", "expm1", "h", "log", "log1p", "cdf", "cos", "sin")
+    names = ("exp", "expm1", "erf", "log", "log1p", "cdf", "cos", "sin", "fall")
 
     def call(name, x):
         x = np.asarray(x, dtype=np.float64)
@@ -88,10 +92,6 @@ def evaluate():
     return call
 
 
-def precise_h(x):
-    return mp.expm1(-x * x) / mp.sqrt(mp.pi) + x * mp.erf(x)
-
-
 def magnitudes(rng, low, high, count=150):
     return 10.0 ** rng.uniform(low, high, count)
 
@@ -99,24 +99,32 @@ def magnitudes(rng, low, high, count=150):
 ARGUMENTS = {
     "exp": lambda r: np.concatenate([r.uniform(-708, 709.7, 150), r.normal(size=150)]),
     "expm1": lambda r: -np.concatenate([magnitudes(r, -300, 2.5), r.uniform(0, 3, 150)]),
-    "h": lambda r: np.concatenate([magnitudes(r, -150, 150), r.uniform(0, 8, 300)]),
+    "erf": lambda r: np.concatenate([magnitudes(r, -300, 300), r.uniform(0, 8, 300)]),
+    "fall": lambda r: np.concatenate([magnitudes(r, -150, 150), r.uniform(0, 8, 300)]),
     "log": lambda r: np.concatenate([magnitudes(r, -300, 300), 1 + 0.3 * r.normal(size=150) ** 2]),
     "log1p": lambda r: np.concatenate([magnitudes(r, -300, 300), r.uniform(-0.999, 2, 150)]),
 }
-PRECISE = {"exp": mp.exp, "expm1": mp.expm1, "h": precise_h, "log": mp.log, "log1p": mp.log1p}
+PRECISE = {
+    "exp": mp.exp,
+    "expm1": mp.expm1,
+    "erf": mp.erf,
+    "fall": lambda x: -mp.expm1(-x * x),
+    "log": mp.log,
+    "log1p": mp.log1p,
+}
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_functions_are_relatively_accurate(name, rng, evaluate):
     x = ARGUMENTS[name](rng)
-    with mp.workdps(350 if name == "h" else 40):
+    with mp.workdps(40):
         true = [PRECISE[name](mp.mpf(float(v))) for v in x]
         errors = [
             abs((mp.mpf(float(a)) - b) / b) for a, b in zip(evaluate(name, x), true, strict=True)
         ]
-    # One or two units in the last place (five for h) with fused multiplication, ten times that
-    # for processors without it; a digit that is wrong in a coefficient gives far more.
-    assert max(errors) < {"h": 1.2e-14}.get(name, 4e-15)
+    # One or two units in the last place with fused multiplication, ten times that for processors
+    # without it; a digit that is wrong in a coefficient gives far more.
+    assert max(errors) < 4e-15
 
 
 @pytest.mark.parametrize(
@@ -139,9 +147,8 @@ def test_functions_at_the_ends(evaluate):
     ends = [-inf, -1e300, -745.0, 0.0, 710.0, inf, nan]
     np.testing.assert_array_equal(evaluate("exp", ends), [0, 0, 0, 1, inf, inf, nan])
     np.testing.assert_array_equal(evaluate("expm1", [-inf, -1e300, 0.0, nan]), [-1, -1, 0, nan])
-    np.testing.assert_array_equal(
-        evaluate("h", [0.0, 5e-324, 1e300, inf, nan]), [0, 0, 1e300, inf, nan]
-    )
+    for name in ("erf", "fall"):
+        np.testing.assert_array_equal(evaluate(name, [0.0, 1e300, inf, nan]), [0, 1, 1, nan])
     np.testing.assert_array_equal(
         evaluate("cdf", [-inf, -1e300, 0.0, 1e300, inf, nan]), [0, 0, 0.5, 1, 1, nan]
     )
@@ -295,11 +302,7 @@ def test_pairs_at_the_ends():
     loc, scale, w = np.asarray([[1.7e308], [-1.7e308]]), np.ones((2, 1)), np.asarray([0.5, 0.5])
     assert pairs.absolute(loc, scale, w)[1] == np.inf
     np.testing.assert_allclose(pairs.gaussian(loc, scale, w, 1.0)[1], 0.5 / np.sqrt(5), rtol=RTOL)
-    for values in (
-        pairs.absolute(loc[:, :0], scale[:, :0], w),
-        sample_pairs.absolute(loc[:, :, None][..., :0], w),
-    ):
-        assert all(part.shape[-1] == 0 for part in values)
+    assert all(part.shape[-1] == 0 for part in pairs.absolute(loc[:, :0], scale[:, :0], w))
 
 
 def test_pairs_hand_on_nan():
@@ -393,21 +396,6 @@ def test_overlap_at_any_magnitude(exponent, nodes, rng):
     for name, a, b in zip(formulas.Overlap._fields, got, want, strict=True):
         exact = name in ("shift", "gap")
         np.testing.assert_allclose(a, b, rtol=RTOL, atol=0 if exact else RTOL)
-    got = products.self_affinity(t[:, :, 0] / unit / unit, made[1] * unit)
-    want = normal.log_self_affinity(t[:, :, 0], Normals(made[0], made[1]))
-    np.testing.assert_allclose(got, want, rtol=RTOL)
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("factor", [1e-15, 1.0, 1e12, 1e25])
-def test_self_affinity(size, factor, rng):
-    t, loc, scale, _, _ = laws(rng, size)
-    t = factor * t[:, :, 0]
-    scale[..., ::4] = 0
-    want = normal.log_self_affinity(t, Normals(loc, scale))
-    np.testing.assert_allclose(products.self_affinity(t, scale), want, rtol=RTOL)
-    turned = np.asfortranarray(scale)
-    np.testing.assert_allclose(products.self_affinity(t, turned), want, rtol=RTOL)
 
 
 @pytest.mark.parametrize("nodes", [1, 5])
@@ -418,8 +406,6 @@ def test_overlap_hands_on_nan(nodes, place, rng):
     got = formulas.divergence(formulas.Overlap(*products.overlap(*made)))
     assert np.isnan(got[0, 0, 0, 0])
     assert np.isfinite(got[0, 0, 0, 1])
-    if place != 3:
-        assert np.isnan(products.self_affinity(made[0][:, 0], made[2])[0, 0, 0])
 
 
 # Samples ------------------------------------------------------------------------------------------
@@ -526,56 +512,6 @@ def test_cdf_of_close_members_and_points(rng):
     )
 
 
-def exact_samples(values, w):
-    """In fractions: no rounding at all."""
-    members, count, n = values.shape
-    within, dispersion = np.empty((members, n)), np.empty(n)
-    for c in range(n):
-        draws = [[Fraction(float(x)) for x in values[m, :, c]] for m in range(members)]
-        cross = [
-            [sum(abs(a - b) for a in p for b in q) / Fraction(count) ** 2 for q in draws]
-            for p in draws
-        ]
-        within[:, c] = [float(cross[m][m] / 2) for m in range(members)]
-        dispersion[c] = float(
-            sum(
-                Fraction(w[i]) * Fraction(w[j]) * (cross[i][j] - cross[i][i] / 2 - cross[j][j] / 2)
-                for i in range(members)
-                for j in range(members)
-            )
-        )
-    return within, dispersion
-
-
-@pytest.mark.parametrize(
-    ("members", "count", "n"), [(1, 4, 2), (2, 1, 3), (2, 2, 33), (4, 5, 3), (3, 7, 2), (2, 16, 2)]
-)
-@pytest.mark.parametrize("distance", [0.0, 1e-9, 1.0, 1e5])
-def test_small_samples(members, count, n, distance, rng):
-    values = rng.normal(size=(count, n)) + distance * rng.normal(size=(members, count, n))
-    w = rng.dirichlet(np.ones(members))
-    for unit in (2.0**-900, 1.0, 2.0**1000):
-        got = sample_pairs.absolute(values * unit, w)
-        for a, b in zip(got, exact_samples(values, w), strict=True):
-            np.testing.assert_allclose(a / unit, b, rtol=RTOL, atol=0)
-    turned = np.ascontiguousarray(values.transpose(2, 1, 0)).transpose(2, 1, 0)
-    for a, b in zip(
-        sample_pairs.absolute(turned, w), sample_pairs.absolute(values, w), strict=True
-    ):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_small_samples_in_many_columns_and_with_ties(rng):
-    values = np.round(rng.normal(size=(3, 6, 1500)), 1)
-    w = np.asarray([0.5, 0.25, 0.25])
-    cross = np.mean(np.abs(values[:, None, :, None] - values[None, :, None]), axis=(2, 3))
-    own = np.stack([cross[m, m] / 2 for m in range(3)])
-    within, dispersion = sample_pairs.absolute(values, w)
-    np.testing.assert_allclose(within, own, rtol=RTOL)
-    want = np.einsum("i,j,ijn->n", w, w, cross - own[:, None] - own[None])
-    np.testing.assert_allclose(dispersion, want, rtol=1e-12)
-
-
 # Threads ------------------------------------------------------------------------------------------
 
 
@@ -590,11 +526,9 @@ def test_threads_change_nothing(rng, monkeypatch):
             *pairs.absolute(loc, scale, w),
             *pairs.gaussian(loc, scale, w, 1.0),
             *products.overlap(*node_laws),
-            products.self_affinity(node_laws[0][:, :, 0], node_laws[2]),
             *fourier.sums(draws, np.zeros(200), np.ones(200), np.ones((5, 200)), None, w),
             *fourier.sums(many_draws, np.zeros(30), np.ones(30), np.ones((5, 30)), None, w),
             cdf.dispersion(loc[:, :40], scale[:, :40], w, *grid),
-            *sample_pairs.absolute(loc.reshape(4, 5, 1000), w),
         ]
 
     monkeypatch.setattr(compiling, "_SMALLEST_FOR_THREADS", 0)

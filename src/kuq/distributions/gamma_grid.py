@@ -105,7 +105,7 @@ def scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
 
     The squares of the factors are finite in the dtype of df, at most e^L with L = 603 (float32:
     75), so a moment E|X|^beta loses its share exp(-(df - beta)/2·L) beyond; closer to the pole
-    df = beta take ``log_scale_mixture``.
+    df = beta ``expectations.heavy_tails`` has closed forms.
     """
     xp = namespace(df)
     log_weights, log_v = _grid(df, nodes)
@@ -120,15 +120,3 @@ def base_scale(df: Array, scale: Array) -> Array:
     """The scale of a Student-t law from those of the components that it was given here."""
     log_v = _grid(df, scale.shape[-1])[1]
     return scale[..., 0] * namespace(df).exp(-0.5 * log_v[..., 0])
-
-
-def log_scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
-    """Logarithms of the weights and factors of ``scale_mixture``, with nothing clipped.
-
-    Σ_k exp(log_weights_k + beta·log_factors_k) is accurate up to beta = df - 0.02, where heavy
-    factors and small weights are beyond the range of floating point numbers one by one.
-    """
-    xp = namespace(df)
-    log_weights, log_v = _grid(df, nodes)
-    total = xp.sum(xp.exp(log_weights), axis=-1, keepdims=True)
-    return log_weights - xp.log(total), 0.5 * log_v

@@ -66,19 +66,6 @@ def overlap(
     return out[0], out[1], out[2], out[3], out[4], out[5]
 
 
-def self_affinity(t: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """log φ(P, P), (T, I, n), of laws (I, n, d) at t (T, I, n); relatively accurate."""
-    scale = np.ascontiguousarray(scale)
-    nodes, laws, n = t.shape
-    out = np.empty(t.shape)
-
-    def task(start: int, stop: int) -> None:
-        _self_affinity(t, scale, out, start, stop)
-
-    spread(task, laws * n, nodes * laws * n * scale.shape[-1] / 6)
-    return out
-
-
 def _bounds_of(loc: np.ndarray, scale: np.ndarray) -> np.ndarray:
     out = np.empty((*loc.shape[:-1], 2))
     _bounds(loc, scale, out)
@@ -317,43 +304,6 @@ def _absorb(state, width):
     for q in range(width):
         state[_WIDTH + q] += log1p(state[q])
         state[q] = 0.0
-
-
-@kernel(inputs(3), _LAW, outputs(3), Int, Int)
-def _self_affinity(t, scale, out, start, stop):
-    count, n, d = t.shape[0], scale.shape[1], scale.shape[2]
-    squares, state, nodes = np.empty(d), np.empty(2 * _WIDTH), np.empty(_WIDTH)
-    for flat in range(start, stop):
-        i, c = flat // n, flat % n
-        length = _largest(scale[i, c])
-        for k in range(d):
-            squares[k] = 4.0 * scale[i, c, k] * scale[i, c, k]
-        for begin in range(0, count, _WIDTH):
-            width = min(_WIDTH, count - begin)
-            fast = length < _LARGEST_LENGTH
-            for q in range(width):
-                nodes[q] = t[begin + q, i, c]
-                fast = fast and _is_moderate(nodes[q], length)
-            if not fast:
-                for q in range(width):
-                    total, root = 0.0, math.sqrt(nodes[q])
-                    for k in range(d):
-                        u = _cut(scale[i, c, k] * root, 1e150)
-                        total += math.log1p(4.0 * u * u)
-                    out[begin + q, i, c] = -0.5 * total
-            elif count >= 4:
-                fill(state, 0.0)
-                for k in range(d):
-                    for q in range(width):
-                        _grow(state, q, nodes[q] * squares[k])
-                    if k % _FEW == _FEW - 1:
-                        _absorb(state, width)
-                _absorb(state, width)
-                for q in range(width):
-                    out[begin + q, i, c] = -0.5 * state[_WIDTH + q]
-            else:
-                for q in range(width):
-                    out[begin + q, i, c] = -0.5 * _sum_over_lanes(nodes[q], squares, state)
 
 
 @inlined

@@ -9,17 +9,14 @@ from typing import final
 import numpy as np
 
 from kuq._array import Array, from_numpy, namespace
-from kuq._compiled import twin
 from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.scalar_pairs import PairsDifferentiated
 from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
 _CLOSE = 1e-3
-#: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
-_FEW_DRAWS = 12
-#: The same for the draws of all members together and their derivatives.
+#: Up to so many draws of all members together derivatives are faster over all pairs.
 _FEW_TOGETHER = 128
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
 _AT_ONCE = 2**15
@@ -74,29 +71,6 @@ class Steps(Form):
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         entropies = [_entropies(group) for group in stack.groups]
         return Statistics(namespace(stack.reference).concat(entropies, axis=0), _spread(stack))
-
-
-@final
-class FewDraws(Form, PairsDifferentiated):
-    """Compiled code for few draws in each member: all pairs, and nothing cancels."""
-
-    def applies(self, problem: Problem) -> bool:
-        (group, *others) = problem.groups
-        plain = problem.scalar_draws and problem.absolute and not others and not group.weighted
-        return plain and group.atoms <= _FEW_DRAWS and problem.reading is Reading.COMPILED
-
-    def scratch(self, problem: Problem) -> int:
-        return problem.atoms
-
-    def any_units(self, problem: Problem) -> bool:
-        return True
-
-    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        values = draws_of(stack.groups[0])[..., 0].transpose(0, 2, 1)
-        return Statistics(*twin("forms.sorted_draws").absolute(values, stack.member_weights()))
-
-    def differentiates(self, problem: Problem) -> bool:
-        return problem.atoms <= _FEW_TOGETHER
 
 
 def _equal_steps(values: Array) -> Array:
