@@ -20,7 +20,7 @@ from kuq._numba import compiling, mathematics  # noqa: E402
 
 cdf, distances = twin("forms.distribution_functions"), twin("forms.distances")
 exponential_draws, fourier = twin("forms.exponential_draws"), twin("forms.fourier")
-products, scalar_pairs = twin("expectations.normal"), twin("forms.scalar_pairs")
+fields, scalar_pairs = twin("forms.normal_fields"), twin("forms.scalar_pairs")
 
 #: Sums of some hundred terms in another order, with fused multiplication or without: 6e-14 is seen.
 RTOL = 1e-12
@@ -315,97 +315,106 @@ def test_pairs_hand_on_nan():
 # Normals with independent coordinates -------------------------------------------------------------
 
 
-def generic_overlap(t, loc_p, scale_p, loc_q, scale_q):
-    p, q = Normals(loc_p[:, None], scale_p[:, None]), Normals(loc_q, scale_q)
-    plain = normal.overlap(t, p, q)
-    gap, tilt = normal._carefully(t[..., None], p.scale, q.scale)
-    close = gap + np.abs(tilt) < 1  # with all digits, also where the shift is larger
-    return plain._replace(
-        gap=np.where(close, gap, plain.gap), tilt=np.where(close, tilt, plain.tilt)
-    )
+def generic_fields(loc, scale, w, bandwidth):
+    """H (M, n) and dispersion (n,) with all digits, also where the shift is larger."""
+    t = np.broadcast_to(1 / np.asarray(bandwidth) ** 2, loc.shape[1:2])[None]
+    laws = [Normals(x, s) for x, s in zip(loc, scale, strict=True)]
+    total = np.zeros(loc.shape[1])
+    for i, p in enumerate(laws):
+        for j, q in enumerate(laws[:i]):
+            plain = normal.overlap(t, p, q)
+            gap, tilt = normal._carefully(t[..., None], p.scale, q.scale)
+            close = gap + np.abs(tilt) < 1
+            careful = plain._replace(
+                gap=np.where(close, gap, plain.gap), tilt=np.where(close, tilt, plain.tilt)
+            )
+            total += 2 * w[i] * w[j] * formulas.divergence(careful)[0]
+    return np.stack([formulas.entropy(normal.log_self_affinity(t, p))[0] for p in laws]), total
 
 
-def check_overlap(t, *laws):
-    got, want = formulas.Overlap(*products.overlap(t, *laws)), generic_overlap(t, *laws)
-    for name in ("log_p", "log_q", "log_c"):
-        a, b = getattr(got, name), getattr(want, name)
-        assert np.all(np.abs(a - b) <= RTOL * np.maximum(1, np.abs(b)))
-    np.testing.assert_allclose(got.shift, want.shift, rtol=RTOL)
-    close = want.gap + np.abs(want.tilt) < 1
-    np.testing.assert_allclose(got.gap[close], want.gap[close], rtol=RTOL)
-    assert np.all(got.gap[~close] + np.abs(got.tilt[~close]) > 0.999)
-    np.testing.assert_allclose(
-        formulas.divergence(got), formulas.divergence(want), rtol=RTOL, atol=1e-300
-    )
-    return got, want, close
+def check_fields(loc, scale, w, bandwidth):
+    got, want = fields.gaussian(loc, scale, w, bandwidth), generic_fields(loc, scale, w, bandwidth)
+    np.testing.assert_allclose(got[0], want[0], rtol=RTOL)
+    np.testing.assert_allclose(got[1], want[1], rtol=RTOL, atol=1e-300)
 
 
-SIZES = [(1, 3, 2, 4, 1), (1, 2, 2, 3, 500), (2, 2, 1, 2, 130), (5, 1, 2, 3, 67), (70, 2, 2, 1, 40)]
-
-
-def laws(rng, size, distance=1.0):
-    nodes, first, second, n, d = size
+def members_of_fields(rng, members, n, d, distance=1.0):
     center, width = rng.normal(size=d), rng.uniform(0.5, 1, d)
-    t = 10 ** rng.uniform(-4, 0.5, (nodes, first, second, n)) / d
-    made = []
-    for count in (first, second):
-        made.append(center + distance * rng.normal(size=(count, n, d)))
-        made.append(width * (1 + distance * rng.uniform(0, 1, (count, n, d))))
-    return t, *made
+    loc = center + distance * rng.normal(size=(members, n, d))
+    scale = width * (1 + distance * rng.uniform(0, 1, (members, n, d)))
+    bandwidth = np.sqrt(d) * 10 ** rng.uniform(-0.25, 2, n)
+    return loc, scale, rng.dirichlet(np.ones(members)), bandwidth
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("members", "n", "d"), [(1, 4, 3), (3, 4, 1), (2, 3, 500), (4, 2, 130), (2, 3, 67), (5, 1, 40)]
+)
 @pytest.mark.parametrize("distance", [1e-9, 0.01, 1.0])
-def test_overlap(size, distance, rng):
-    t, loc_p, scale_p, loc_q, scale_q = laws(rng, size, distance)
-    check_overlap(t, loc_p, scale_p, loc_q, scale_q)
+def test_fields(members, n, d, distance, rng):
+    loc, scale, w, bandwidth = members_of_fields(rng, members, n, d, distance)
+    check_fields(loc, scale, w, bandwidth)
     # Scales that differ in one direction: the tilt has nothing to cancel.
-    wider = scale_q + 3 * distance
-    got, want, close = check_overlap(t, loc_p, scale_p, loc_q, wider)
-    np.testing.assert_allclose(got.tilt[close], want.tilt[close], rtol=RTOL)
-    assert np.any(close)
+    wider = scale + 3 * distance * np.arange(members)[:, None, None]
+    check_fields(loc, wider, w, bandwidth)
+    check_fields(np.asfortranarray(loc), wider, w, bandwidth)
 
 
-@pytest.mark.parametrize("nodes", [1, 6])
-def test_overlap_of_laws_far_apart(nodes, rng):
+def test_fields_far_apart(rng):
     """Tilts that large make products lose their digits; logarithms must not."""
-    t, loc_p, scale_p, loc_q, scale_q = laws(rng, (nodes, 2, 2, 2, 300))
+    loc, scale, w, bandwidth = members_of_fields(rng, 2, 2, 300)
     for factor in (1e1, 1e3, 1e8, 1e20):
-        check_overlap(t, loc_p, scale_p, loc_q * factor, scale_q * factor)
-    scale_p[..., ::2] = 0
-    scale_q[..., ::3] = 0
-    check_overlap(t, loc_p, scale_p, loc_q, scale_q)
-    check_overlap(t, loc_p, 0 * scale_p, loc_q, 0 * scale_q)
+        apart = np.asarray([1.0, factor])[:, None, None]
+        check_fields(loc * apart, scale * apart, w, bandwidth)
+    scale[0, :, ::2] = 0
+    scale[1, :, ::3] = 0
+    check_fields(loc, scale, w, bandwidth)
+    check_fields(loc, 0 * scale, w, bandwidth)
 
 
-def test_overlap_with_tilts_that_cancel(rng):
+def test_fields_with_tilts_that_cancel(rng):
     """Half of the coordinates are wider in one law, half in the other."""
-    t, loc_p, scale_p, loc_q, _ = laws(rng, (4, 2, 2, 2, 512), 0.1)
+    loc, scale, w, bandwidth = members_of_fields(rng, 2, 2, 512, 0.1)
     sign = np.where(np.arange(512) < 256, 1, -1)
     for distance in (1e-6, 0.05, 0.13):
-        check_overlap(40 * t, loc_p, scale_p, loc_q, scale_p * (1 + distance * sign))
+        made = np.stack([scale[0], scale[0] * (1 + distance * sign)])
+        check_fields(loc, made, w, bandwidth / 6)
 
 
-@pytest.mark.parametrize("exponent", [-500, -420, 420, 500])
-@pytest.mark.parametrize("nodes", [2, 5])
-def test_overlap_at_any_magnitude(exponent, nodes, rng):
-    t, *made = laws(rng, (nodes, 2, 2, 2, 50), 0.1)
+@pytest.mark.parametrize("exponent", [-1000, -500, -420, 420, 500, 1000])
+def test_fields_at_any_magnitude(exponent, rng):
+    loc, scale, w, bandwidth = members_of_fields(rng, 3, 2, 50, 0.1)
     unit = 2.0**exponent
-    got = products.overlap(t / unit / unit, *(a * unit for a in made))
-    want = generic_overlap(t, *made)
-    for name, a, b in zip(formulas.Overlap._fields, got, want, strict=True):
-        exact = name in ("shift", "gap")
-        np.testing.assert_allclose(a, b, rtol=RTOL, atol=0 if exact else RTOL)
+    got = fields.gaussian(loc * unit, scale * unit, w, bandwidth * unit)
+    for a, b in zip(got, generic_fields(loc, scale, w, bandwidth), strict=True):
+        np.testing.assert_allclose(a, b, rtol=RTOL)
 
 
-@pytest.mark.parametrize("nodes", [1, 5])
-@pytest.mark.parametrize("place", [0, 2, 3])
-def test_overlap_hands_on_nan(nodes, place, rng):
-    made = laws(rng, (nodes, 1, 1, 2, 20))
+@pytest.mark.parametrize("size", [1e-12, 1e10, 1e30, 1e160])
+def test_fields_that_are_narrow_or_wide_against_the_kernel(size, rng):
+    """Factors of which 16 would overflow go another way."""
+    loc, scale, w, _ = members_of_fields(rng, 3, 2, 20, 0.1)
+    with mp.workdps(60):
+        want = [
+            [mp.fprod(1 / mp.sqrt(1 + 4 * (mp.mpf(size) * float(v)) ** 2) for v in scale[m, c])]
+            for m in range(3)
+            for c in range(2)
+        ]
+        entropies = np.asarray([float((1 - value[0]) / 2) for value in want]).reshape(3, 2)
+    got = fields.gaussian(size * loc, size * scale, w, 1.0)
+    np.testing.assert_allclose(got[0], entropies, rtol=RTOL)
+    if size < 1e100:  # squares beyond are out of reach for the plain sums
+        check_fields(size * loc, size * scale, w, 1.0)
+    assert np.all((got[1] >= 0) & (got[1] <= 0.5))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_fields_hand_on_nan(place, rng):
+    made = members_of_fields(rng, 2, 2, 20)
     made[place].reshape(-1)[0] = np.nan
-    got = formulas.divergence(formulas.Overlap(*products.overlap(*made)))
-    assert np.isnan(got[0, 0, 0, 0])
-    assert np.isfinite(got[0, 0, 0, 1])
+    entropies, dispersion = fields.gaussian(*made)
+    assert np.isnan(dispersion[0])
+    assert np.isfinite(dispersion[1])
+    assert np.isnan(entropies[0, 0]) == (place == 1)
 
 
 # Samples ------------------------------------------------------------------------------------------
@@ -517,7 +526,7 @@ def test_cdf_of_close_members_and_points(rng):
 
 def test_threads_change_nothing(rng, monkeypatch):
     loc, scale, w = ensemble(rng, 4, 5000)
-    node_laws = laws(rng, (5, 3, 2, 4, 20))
+    field_members = members_of_fields(rng, 3, 40, 20)
     draws, many_draws = rng.normal(size=(4, 200, 10)), rng.normal(size=(4, 30, 90))
     grid = grid_over(loc[:, :40], scale[:, :40])
 
@@ -525,7 +534,7 @@ def test_threads_change_nothing(rng, monkeypatch):
         return [
             *pairs.absolute(loc, scale, w),
             *pairs.gaussian(loc, scale, w, 1.0),
-            *products.overlap(*node_laws),
+            *fields.gaussian(*field_members),
             *fourier.sums(draws, np.zeros(200), np.ones(200), np.ones((5, 200)), None, w),
             *fourier.sums(many_draws, np.zeros(30), np.ones(30), np.ones((5, 30)), None, w),
             cdf.dispersion(loc[:, :40], scale[:, :40], w, *grid),

@@ -216,7 +216,6 @@ LINES = {
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 def test_sums_on_a_line(line, weighted):
     rng = np.random.default_rng(7)
-    sums = slices._compiled if kuq.compiled.state() else slices._sorted
     for counts in ([700], [300, 300, 300], [500, 1, 60]):
         shares = rng.dirichlet(np.ones(len(counts)))
         x = LINES[line](rng, 2 * sum(counts)).reshape(2, -1)
@@ -228,7 +227,7 @@ def test_sums_on_a_line(line, weighted):
             )
         draws = slices._Draws(counts, v if weighted else None, shares)
         # Two directions, one the mirror of the other, and two entries of the batch.
-        alone, together = sums(np.stack([x, -x]), draws)
+        alone, together = slices._sorted(np.stack([x, -x]), draws)
         for n in range(2):
             wanted, whole = entropies_by_pairs(x[n], counts, v[n], shares)
             scale = max(whole, 1e-300)

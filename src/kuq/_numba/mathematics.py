@@ -180,13 +180,6 @@ def normal_cdf(z):
 
 
 @inlined
-def split(x):
-    """(e + 1023, m) with x = m·2^e, 1 ≤ m < 2, for positive x that is not denormal."""
-    b = bits(x)
-    return (b & 0x7FF0000000000000) >> 52, from_bits((b & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
-
-
-@inlined
 def _log_parts(x):
     """(e, m) with x = m·2^e, √½ ≤ m < √2, e as a float."""
     # Counting from √½ puts the exponent up for mantissas above √2.

@@ -11,7 +11,6 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from kuq._compiled import twin
 from kuq.distributions.laws import Stack
 from kuq.forms.directions import Piece, over_pieces, unit_vectors
 from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
@@ -43,7 +42,7 @@ class Slices(Form):
 
         def sums(values: np.ndarray, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
             own = draws.at(piece.entries)
-            alone, together = _compiled(values, own) if measure.compiled else _sorted(values, own)
+            alone, together = _sorted(values, own)
             return alone.sum(axis=1), together.sum(axis=0)
 
         found = over_pieces(stack, vectors, measure.score.weights, measure.memory, sums)
@@ -94,20 +93,8 @@ class _Draws(NamedTuple):
         return np.repeat(1 / np.asarray(self.counts), self.counts)[None, :]
 
 
-def _compiled(values: np.ndarray, draws: _Draws) -> tuple[np.ndarray, np.ndarray]:
-    """H of every member, (M, k, n), and of their mixture, (k, n), from projections (k, n, T)."""
-    k, n, total = values.shape
-    owners = np.repeat(np.arange(len(draws.counts), dtype=np.int32), draws.counts)
-    weights = draws.weights
-    if weights is None:
-        weights = 1 / np.asarray(draws.counts, dtype=float)[None, :]
-    rows = values.reshape(k * n, total)
-    alone, together = twin("forms.slices").entropies(rows, owners, weights, draws.members)
-    return alone.reshape(-1, k, n), together.reshape(k, n)
-
-
 def _sorted(values: np.ndarray, draws: _Draws) -> tuple[np.ndarray, np.ndarray]:
-    """The same in array code."""
+    """H of every member, (M, k, n), and of their mixture, (k, n), from projections (k, n, T)."""
     weights = draws.weights
     alone = []
     for place in draws.slices():
