@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, moved_axis, namespace, safe_ratio
+from kuq._special import exp_remainder
 from kuq.distributions.log_densities import bounded_exp, log_sum, lowest, normal_log_density
 from kuq.expectations.densities import normal_entropy, unit_gauss_legendre
 
@@ -182,16 +183,8 @@ def _relative_entropy_density(log_p: Array, log_q: Array, log_ratio: Array) -> A
     distance = xp.where(far, xp.abs(log_ratio), 1.0)
     decay = xp.expm1(-distance)
     apart = xp.where(below, -decay - distance * (1 + decay), distance + decay)
-    factor = xp.where(far, apart, _exp_remainder(-xp.where(far, 0.0, log_ratio)))
+    factor = xp.where(far, apart, exp_remainder(-xp.where(far, 0.0, log_ratio)))
     return factor * xp.exp(xp.where(below, log_p, log_q))
-
-
-def _exp_remainder(x: Array) -> Array:
-    """exp(x) − 1 − x for |x| ≤ 1/4."""
-    series = 1 / math.factorial(12)
-    for order in range(11, 1, -1):
-        series = 1 / math.factorial(order) + x * series
-    return x * x * series
 
 
 def _compare(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Array, Array]:

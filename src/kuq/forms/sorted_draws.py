@@ -43,10 +43,9 @@ class SortedDraws(Form, PairsDifferentiated):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
-        entropies = xp.concat([_entropies(group) for group in stack.groups], axis=0)
+        entropies, pooled = entropies_by_sorting(stack)
         if stack.member_count == 1:
-            return Statistics(entropies, xp.zeros_like(entropies[0, :]))
-        pooled = _pooled_entropy(stack)
+            return Statistics(entropies, xp.zeros_like(pooled))
         mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
         dispersion = 2 * (pooled - mean)
         return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
@@ -94,7 +93,9 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     xp = namespace(values)
     values, weights = _sorted(values, weights)
     below = xp.cumulative_sum(weights, axis=-1)[..., :-1]
-    return xp.sum(below * (1 - below) * _gaps(values), axis=-1)
+    # Summed from the other end: one less F would have no digits far out on the right.
+    above = xp.flip(xp.cumulative_sum(xp.flip(weights, axis=-1), axis=-1), axis=-1)[..., 1:]
+    return xp.sum(below * above * _gaps(values), axis=-1)
 
 
 def _entropies(law: Law) -> Array:
@@ -103,8 +104,14 @@ def _entropies(law: Law) -> Array:
     return _equal_steps(values) if law.weights is None else _weighted_steps(values, law.weights)
 
 
+def entropies_by_sorting(stack: Stack) -> tuple[Array, Array]:
+    """H of every member, (M, n), and of the mixture of all of them, (n,), for scalar draws."""
+    xp = namespace(stack.reference)
+    entropies = xp.concat([_entropies(group) for group in stack.groups], axis=0)
+    return entropies, entropies[0, :] if stack.member_count == 1 else _pooled_entropy(stack)
+
+
 def _pooled_entropy(stack: Stack) -> Array:
-    """H of the mixture of all members, (n,)."""
     xp = namespace(stack.reference)
     values = _join([draws_of(group)[..., 0] for group in stack.groups])
     equal = all(group.weights is None for group in stack.groups)
