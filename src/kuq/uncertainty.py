@@ -7,11 +7,11 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
-from kuq import answers, door, estimates, permutations, scores, standard_errors
+from kuq import answers, door, estimates, scores, standard_errors
 from kuq._array import (
     Array,
     adopted,
@@ -40,6 +40,7 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
 from kuq.partition import Partition, summed
+from kuq.permutations import ranks
 from kuq.result import Estimate, MemberTest, PartErrors, StandardError, Uncertainty
 from kuq.scores.levels import Design
 from kuq.scores.options import DEFAULT_MEMORY, Options
@@ -78,6 +79,23 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
         torch = torch_of(like)
         with one_torch_thread(torch) if large and torch is not None else nullcontext():
             return function(*args, **kwargs)
+
+    return call
+
+
+def _without_gradient(
+    function: Callable[Concatenate[Ensemble, Arguments], Result],
+) -> Callable[Concatenate[Ensemble, Arguments], Result]:
+    """The same for numbers only: arrays are read and no step is recorded."""
+    alone = _alone(function)
+
+    @functools.wraps(function)
+    def call(prediction: Ensemble, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if isinstance(prediction, Prediction):
+            for array in arrays_of(prediction):
+                readable(array, function.__name__)
+            prediction = prediction.mapped(detach)
+        return alone(prediction, *args, **kwargs)
 
     return call
 
@@ -550,6 +568,7 @@ def member_influence(
     return _uncertainty(changes, prediction, score, options, "pairwise", unbiased)
 
 
+@_without_gradient
 def standard_error(
     prediction: Ensemble,
     score: Score | str,
@@ -580,36 +599,6 @@ def standard_error(
     """
     if over not in _SOURCES:
         raise ParameterError(f"over must be one of {_SOURCES}, got {over!r}")
-    if isinstance(prediction, Prediction):
-        for array in arrays_of(prediction):
-            readable(array, "standard_error")
-        prediction = prediction.mapped(detach)
-    return _standard_error(
-        prediction,
-        score,
-        over=over,
-        estimator=estimator,
-        unbiased=unbiased,
-        rtol=rtol,
-        draws=draws,
-        seed=seed,
-        max_memory=max_memory,
-    )
-
-
-@_alone
-def _standard_error(
-    prediction: Ensemble,
-    score: Score | str,
-    *,
-    over: str,
-    estimator: str | None,
-    unbiased: bool | str,
-    rtol: float,
-    draws: int | None,
-    seed: int | None,
-    max_memory: float,
-) -> StandardError:
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     estimator = _estimator(estimator, score)
     score = _known(score)
@@ -640,6 +629,7 @@ def _standard_error(
     )
 
 
+@_without_gradient
 def member_test(
     prediction: Ensemble,
     score: Score | str,
@@ -665,23 +655,7 @@ def member_test(
     >>> float(test.p_value), int(test.outlier), float(test.outlier_p_value)
     (0.01, 2, 0.01)
     """
-    if isinstance(prediction, Prediction):
-        for array in arrays_of(prediction):
-            readable(array, "member_test")
-        prediction = prediction.mapped(detach)
     count = whole_number(permutations, "permutations", 1)
-    return _member_test(prediction, score, per_input, count, seed, max_memory)
-
-
-@_alone
-def _member_test(
-    prediction: Ensemble,
-    score: Score | str,
-    per_input: bool,
-    count: int,
-    seed: int | None,
-    max_memory: float,
-) -> MemberTest:
     options = Options.checked(True, 1e-8, None, seed, max_memory)
     kernel = _known(score)
     _check_sampled(prediction, "member_test")
@@ -691,7 +665,7 @@ def _member_test(
             "density"
         )
     prediction = prediction.beside(kernel.arrays)
-    kernel, found = permutations.ranks(prediction, kernel, options, count, per_input)
+    kernel, found = ranks(prediction, kernel, options, count, per_input)
     statistic, p_value, excess, of_members = (
         _as_array(from_numpy(values, prediction.reference), prediction) for values in found
     )
