@@ -405,6 +405,17 @@ def draws_of(law: Law) -> Array:
     return law.atoms.value
 
 
+def in_one_row(parts: Sequence[Array]) -> Array:
+    """Arrays (m, n, A, …) of groups as one, (n, Σ m·A, …): members one behind the other."""
+    xp = namespace(*parts)
+    rows = []
+    for part in parts:
+        m, n, count, *rest = part.shape
+        turned = xp.permute_dims(part, (1, 0, *range(2, part.ndim)))
+        rows.append(xp.reshape(turned, (n, m * count, *rest)))
+    return rows[0] if len(rows) == 1 else xp.concat(rows, axis=1)
+
+
 METHODS = ("exact", "quadrature", "samples", "sliced", "monte-carlo")
 
 

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from kuq._array import Array, from_numpy, namespace
-from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.distributions.laws import Law, Stack, draws_of, in_one_row
 from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.scalar_pairs import PairsDifferentiated
 from kuq.tiles import pieces
@@ -113,7 +113,7 @@ def entropies_by_sorting(stack: Stack) -> tuple[Array, Array]:
 
 def _pooled_entropy(stack: Stack) -> Array:
     xp = namespace(stack.reference)
-    values = _join([draws_of(group)[..., 0] for group in stack.groups])
+    values = in_one_row([draws_of(group)[..., 0] for group in stack.groups])
     equal = all(group.weights is None for group in stack.groups)
     if equal and stack.weights is None and len({group.count for group in stack.groups}) == 1:
         return _equal_steps(values)
@@ -122,13 +122,13 @@ def _pooled_entropy(stack: Stack) -> Array:
         w[start : start + group.atoms.lead[0]] * group.full_weights()
         for start, group in stack.offsets()
     ]
-    return _weighted_steps(values, xp.broadcast_to(_join(parts), values.shape))
+    return _weighted_steps(values, xp.broadcast_to(in_one_row(parts), values.shape))
 
 
 def _spread(stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
-    values = _join([draws_of(group)[..., 0] for group in stack.groups])
+    values = in_one_row([draws_of(group)[..., 0] for group in stack.groups])
     order = xp.argsort(values, axis=-1, stable=False)
     gaps = _gaps(xp.take_along_axis(values, order, axis=-1))
     spread = xp.zeros_like(gaps)
@@ -151,16 +151,6 @@ def _spread(stack: Stack) -> Array:
     for m, step in enumerate(steps):
         spread = spread + w[m] * (step - mean) ** 2
     return 2 * xp.sum(spread * gaps, axis=-1)
-
-
-def _join(parts: list[Array]) -> Array:
-    """Arrays (m, n, A) of the groups as one (n, Σ m·A)."""
-    xp = namespace(*parts)
-    rows = []
-    for values in parts:
-        m, n, a = values.shape
-        rows.append(xp.reshape(xp.permute_dims(values, (1, 0, 2)), (n, m * a)))
-    return rows[0] if len(rows) == 1 else xp.concat(rows, axis=-1)
 
 
 def _sorted(values: Array, weights: Array) -> tuple[Array, Array]:
