@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -83,19 +83,20 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     return call
 
 
-def _without_gradient(
-    function: Callable[Concatenate[Ensemble, Arguments], Result],
-) -> Callable[Concatenate[Ensemble, Arguments], Result]:
+def _without_gradient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The same for numbers only: arrays are read and no step is recorded."""
-    alone = _alone(function)
+    alone: Callable[..., Result] = _alone(function)
+
+    def read(given: Any) -> Any:
+        if not isinstance(given, Prediction):
+            return given
+        for array in arrays_of(given):
+            readable(array, function.__name__)
+        return given.mapped(detach)
 
     @functools.wraps(function)
-    def call(prediction: Ensemble, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        if isinstance(prediction, Prediction):
-            for array in arrays_of(prediction):
-                readable(array, function.__name__)
-            prediction = prediction.mapped(detach)
-        return alone(prediction, *args, **kwargs)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return alone(*map(read, args), **{name: read(one) for name, one in kwargs.items()})
 
     return call
 
