@@ -9,9 +9,9 @@ import pytest
 from libraries import opened, to_numpy
 
 import kuq
-from kuq.forms import slices
 from kuq.forms.directions import Directions, unit_vectors
 from kuq.forms.form import Problem
+from kuq.forms.sorted_draws import entropies_by_sorting
 from kuq.forms.table import plan
 from kuq.scores.options import Options
 from kuq.views import views
@@ -216,7 +216,6 @@ LINES = {
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 def test_sums_on_a_line(line, weighted):
     rng = np.random.default_rng(7)
-    sums = slices._compiled if kuq.compiled.state() else slices._sorted
     for counts in ([700], [300, 300, 300], [500, 1, 60]):
         shares = rng.dirichlet(np.ones(len(counts)))
         x = LINES[line](rng, 2 * sum(counts)).reshape(2, -1)
@@ -226,9 +225,18 @@ def test_sums_on_a_line(line, weighted):
                 np.repeat(1 / np.asarray(counts), counts) + 0 * v,
                 shares * 0 + 1 / len(counts),
             )
-        draws = slices._Draws(counts, v if weighted else None, shares)
         # Two directions, one the mirror of the other, and two entries of the batch.
-        alone, together = sums(np.stack([x, -x]), draws)
+        ends = np.cumsum(counts)[:-1]
+        laws = [
+            kuq.Samples(np.concatenate([part, -part]), weights=np.concatenate([own, own]))
+            if weighted
+            else kuq.Samples(np.concatenate([part, -part]))
+            for part, own in zip(np.split(x, ends, axis=1), np.split(v, ends, axis=1), strict=True)
+        ]
+        stack = kuq.Ensemble(laws, weights=shares).stack(marginal=False, rtol=1e-8)
+        alone, together = (
+            np.reshape(found, (*found.shape[:-1], 2, 2)) for found in entropies_by_sorting(stack)
+        )
         for n in range(2):
             wanted, whole = entropies_by_pairs(x[n], counts, v[n], shares)
             scale = max(whole, 1e-300)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from libraries import opened, to_numpy
@@ -217,6 +219,59 @@ def test_inner_sums_of_the_series(rng, count):
             np.testing.assert_allclose(found[1], spread, rtol=1e-13, atol=1e-28)
 
 
+# Few draws on the line.
+
+
+def exact_draws(values, w):
+    """H and dispersion of draws (M, N, n) under |x − y| in fractions: no rounding at all."""
+    members, count, n = values.shape
+    entropies, dispersion = np.empty(n), np.empty(n)
+    share = [Fraction(float(x)) for x in w]
+    for c in range(n):
+        draws = [[Fraction(float(x)) for x in values[m, :, c]] for m in range(members)]
+        cross = [
+            [sum(abs(a - b) for a in p for b in q) / Fraction(count) ** 2 for q in draws]
+            for p in draws
+        ]
+        own = [cross[m][m] / 2 for m in range(members)]
+        entropies[c] = float(sum(v * h for v, h in zip(share, own, strict=True)))
+        dispersion[c] = float(
+            sum(
+                share[i] * share[j] * (cross[i][j] - own[i] - own[j])
+                for i in range(members)
+                for j in range(members)
+            )
+        )
+    return entropies, dispersion
+
+
+@pytest.mark.parametrize(
+    ("members", "count", "n"), [(1, 4, 2), (2, 1, 3), (2, 2, 33), (4, 5, 3), (3, 7, 2), (2, 16, 2)]
+)
+@pytest.mark.parametrize("distance", [0.0, 1e-9, 1.0, 1e5])
+def test_few_draws(members, count, n, distance, rng):
+    values = rng.normal(size=(count, n)) + distance * rng.normal(size=(members, count, n))
+    w = rng.dirichlet(np.ones(members))
+    want = exact_draws(values, w)
+    for unit in (2.0**-900, 1.0, 2.0**1000):
+        draws = kuq.Samples(np.swapaxes(values * unit, 1, 2))
+        u = kuq.decompose(kuq.Ensemble(draws, weights=w), kuq.CRPS(), unbiased=False)
+        # Sums of some ten terms; of equal members the squares of rounded steps are left.
+        np.testing.assert_allclose(u.aleatoric / unit, want[0], rtol=1e-12)
+        np.testing.assert_allclose(u.epistemic / unit, want[1], rtol=1e-12, atol=1e-30)
+
+
+def test_few_draws_with_ties(rng):
+    values = np.round(rng.normal(size=(3, 1500, 6)), 1)
+    w = np.asarray([0.5, 0.25, 0.25])
+    cross = np.mean(np.abs(values[:, None, :, :, None] - values[None, :, :, None]), axis=(3, 4))
+    own = np.stack([cross[m, m] / 2 for m in range(3)])
+    u = kuq.decompose(kuq.Ensemble(kuq.Samples(values), weights=w), kuq.CRPS(), unbiased=False)
+    np.testing.assert_allclose(u.aleatoric, w @ own, rtol=1e-12)
+    want = np.einsum("i,j,ijn->n", w, w, cross - own[:, None] - own[None])
+    np.testing.assert_allclose(u.epistemic, want, rtol=1e-12, atol=1e-15)
+
+
 # Which form is taken.
 
 
@@ -254,7 +309,7 @@ def test_compiled_forms(rng):
         assert planned(kuq.Samples(scalar), kernel, compiled=True)[0] == "ExponentialDraws"
     for kernel in (kuq.InverseMultiquadric(1.0), kuq.Energy(0.5)):
         assert planned(kuq.Samples(scalar), kernel, compiled=True)[0] == "DrawPairs"
-    assert planned(kuq.Samples(scalar[..., :9]), kuq.CRPS(), compiled=True)[0] == "FewDraws"
+    assert planned(kuq.Samples(scalar[..., :9]), kuq.CRPS(), compiled=True)[0] == "SortedDraws"
     assert planned(kuq.Samples(plane, 1), kuq.Energy(), compiled=True)[0] == "Distances"
     assert planned(kuq.Samples(plane, 1), kuq.Matern(1.0, 0.7), compiled=True)[0] == "Gram"
 

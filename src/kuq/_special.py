@@ -72,6 +72,16 @@ def half_step(x: Array) -> tuple[Array, Array]:
     )
 
 
+def exp_remainder(u: Array) -> Array:
+    """e^u − 1 − u ≥ 0, relatively accurate however small u is."""
+    xp = namespace(u)
+    near = xp.clip(u, -0.5, 0.5)
+    series = xp.zeros_like(near)
+    for n in range(15, 1, -1):
+        series = series * near + 1.0 / math.factorial(n)
+    return xp.where(xp.abs(u) < 0.5, near * near * series, xp.expm1(u) - u)
+
+
 def gammainc(a: float, x: Array) -> Array:
     """The regularised lower incomplete gamma function P(a, x)."""
     return _special(x).gammainc(namespace(x).full_like(x, a), x)

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
-from kuq import answers, door, estimates, permutations, scores, standard_errors
+from kuq import answers, door, estimates, scores, standard_errors
 from kuq._array import (
     Array,
     adopted,
@@ -39,6 +39,7 @@ from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.names import as_score, usual_estimator
 from kuq.partition import Partition, summed
+from kuq.permutations import ranks
 from kuq.result import Estimate, MemberTest, PartErrors, StandardError, Uncertainty
 from kuq.scores.levels import Design
 from kuq.scores.options import DEFAULT_MEMORY, Options
@@ -79,6 +80,24 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
             return function(*args, **kwargs)
         with one_torch_thread(torch):
             return function(*args, **kwargs)
+
+    return call
+
+
+def _without_gradient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same for numbers only: arrays are read and no step is recorded."""
+    alone: Callable[..., Result] = _alone(function)
+
+    def read(given: Any) -> Any:
+        if not isinstance(given, Prediction):
+            return given
+        for array in arrays_of(given):
+            readable(array, function.__name__)
+        return given.mapped(detach)
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return alone(*map(read, args), **{name: read(one) for name, one in kwargs.items()})
 
     return call
 
@@ -551,6 +570,7 @@ def member_influence(
     return _uncertainty(changes, prediction, score, options, "pairwise", unbiased)
 
 
+@_without_gradient
 def standard_error(
     prediction: Ensemble,
     score: Score | str,
@@ -581,36 +601,6 @@ def standard_error(
     """
     if over not in _SOURCES:
         raise ParameterError(f"over must be one of {_SOURCES}, got {over!r}")
-    if isinstance(prediction, Prediction):
-        for array in arrays_of(prediction):
-            readable(array, "standard_error")
-        prediction = prediction.mapped(detach)
-    return _standard_error(
-        prediction,
-        score,
-        over=over,
-        estimator=estimator,
-        unbiased=unbiased,
-        rtol=rtol,
-        draws=draws,
-        seed=seed,
-        max_memory=max_memory,
-    )
-
-
-@_alone
-def _standard_error(
-    prediction: Ensemble,
-    score: Score | str,
-    *,
-    over: str,
-    estimator: str | None,
-    unbiased: bool | str,
-    rtol: float,
-    draws: int | None,
-    seed: int | None,
-    max_memory: float,
-) -> StandardError:
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     estimator = _estimator(estimator, score)
     score = _known(score)
@@ -641,6 +631,7 @@ def _standard_error(
     )
 
 
+@_without_gradient
 def member_test(
     prediction: Ensemble,
     score: Score | str,
@@ -666,23 +657,7 @@ def member_test(
     >>> float(test.p_value), int(test.outlier), float(test.outlier_p_value)
     (0.01, 2, 0.01)
     """
-    if isinstance(prediction, Prediction):
-        for array in arrays_of(prediction):
-            readable(array, "member_test")
-        prediction = prediction.mapped(detach)
     count = whole_number(permutations, "permutations", 1)
-    return _member_test(prediction, score, per_input, count, seed, max_memory)
-
-
-@_alone
-def _member_test(
-    prediction: Ensemble,
-    score: Score | str,
-    per_input: bool,
-    count: int,
-    seed: int | None,
-    max_memory: float,
-) -> MemberTest:
     options = Options.checked(True, 1e-8, None, seed, max_memory)
     kernel = _known(score)
     _check_sampled(prediction, "member_test")
@@ -692,7 +667,7 @@ def _member_test(
             "density"
         )
     prediction = prediction.beside(kernel.arrays)
-    kernel, found = permutations.ranks(prediction, kernel, options, count, per_input)
+    kernel, found = ranks(prediction, kernel, options, count, per_input)
     statistic, p_value, excess, of_members = (
         _as_array(from_numpy(values, prediction.reference), prediction) for values in found
     )

@@ -23,7 +23,6 @@ _LOG2_HIGH = 0.6931471805598903
 _LOG2_LOW = 5.497923018708371e-14
 #: adding it rounds to an integer, which the lowest bits then hold
 _ROUND = 6755399441055744.0
-_ROOT_PI = math.sqrt(math.pi)
 
 
 @emitted
@@ -100,8 +99,8 @@ def expm1_negative(x):
 def complementary(x):
     """1 − exp(x²) erfc(x) for x ≥ 0, with relative errors up to 1e−16·exp(x²).
 
-    It is u times a polynomial of degree 13 in u = x/(x + 4), fitted on 0 ≤ x ≤ 6 so that h below
-    has the relative error 8e−17; exp(−x²) is a factor wherever it is used.
+    It is u times a polynomial of degree 13 in u = x/(x + 4), fitted on 0 ≤ x ≤ 6 so that
+    expm1(−x²)/√π + x·erf(x) has the relative error 8e−17; exp(−x²) is a factor wherever it is used.
     """
     u = x / (x + 4.0)
     p = 0.06400963410072251
@@ -167,16 +166,6 @@ def erf_and_fall(x):
 
 
 @inlined
-def h(x):
-    """expm1(−x²)/√π + x·erf(x) for x ≥ 0; relative error ≤ 1.1e−15 from x²/√π to x − 1/√π.
-
-    E|X − Y| of normals exceeds its value at equal means by r·h(gap/r), r² = 2(σ² + τ²).
-    """
-    error, fall = erf_and_fall(x)
-    return x * error - fall / _ROOT_PI
-
-
-@inlined
 def normal_cdf(z):
     """Φ(z); absolute error ≤ 3e−16, exactly 0 or 1 beyond 8.3 standard deviations."""
     x = abs(z) * math.sqrt(0.5)
@@ -188,13 +177,6 @@ def normal_cdf(z):
     if abs(z) > 8.3:
         tail = 0.0
     return 1.0 - tail if z > 0.0 else tail
-
-
-@inlined
-def split(x):
-    """(e + 1023, m) with x = m·2^e, 1 ≤ m < 2, for positive x that is not denormal."""
-    b = bits(x)
-    return (b & 0x7FF0000000000000) >> 52, from_bits((b & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
 
 
 @inlined

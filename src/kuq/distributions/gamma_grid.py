@@ -29,6 +29,7 @@ import math
 import numpy as np
 
 from kuq._array import Array, from_numpy, namespace
+from kuq._special import exp_remainder
 
 _RIGHT = 0.176  # share of the nodes right of the mode, u > 0
 _CUT = 0.28  # right cut: density exp(-_CUT·K) or less
@@ -75,16 +76,6 @@ def _shape(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return phi / phi[0], np.log(widening + gamma * tail)
 
 
-def _exp_remainder(u: Array) -> Array:
-    """e^u - 1 - u ≥ 0 to full relative precision, also where u ~ df^{-1/2} is tiny."""
-    xp = namespace(u)
-    near = xp.clip(u, -0.5, 0.5)
-    series = xp.zeros_like(near)
-    for n in range(15, 1, -1):
-        series = series * near + 1.0 / math.factorial(n)
-    return xp.where(xp.abs(u) < 0.5, near * near * series, xp.expm1(u) - u)
-
-
 def _grid(df: Array, nodes: int) -> tuple[Array, Array]:
     """Log weights up to a constant, and log v, each of shape df.shape + (nodes,)."""
     xp = namespace(df)
@@ -94,7 +85,7 @@ def _grid(df: Array, nodes: int) -> tuple[Array, Array]:
     # Solves e^R - 1 - R ≥ q closely for small and for large q: the first node, at the right cut.
     cut = xp.log1p(xp.sqrt(2.0 * q) + q)
     u = cut * from_numpy(phi, df)
-    return from_numpy(log_slope, df) - a * _exp_remainder(u), -u
+    return from_numpy(log_slope, df) - a * exp_remainder(u), -u
 
 
 def scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
@@ -105,7 +96,7 @@ def scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
 
     The squares of the factors are finite in the dtype of df, at most e^L with L = 603 (float32:
     75), so a moment E|X|^beta loses its share exp(-(df - beta)/2·L) beyond; closer to the pole
-    df = beta take ``log_scale_mixture``.
+    df = beta ``expectations.heavy_tails`` has closed forms.
     """
     xp = namespace(df)
     log_weights, log_v = _grid(df, nodes)
@@ -120,15 +111,3 @@ def base_scale(df: Array, scale: Array) -> Array:
     """The scale of a Student-t law from those of the components that it was given here."""
     log_v = _grid(df, scale.shape[-1])[1]
     return scale[..., 0] * namespace(df).exp(-0.5 * log_v[..., 0])
-
-
-def log_scale_mixture(df: Array, nodes: int) -> tuple[Array, Array]:
-    """Logarithms of the weights and factors of ``scale_mixture``, with nothing clipped.
-
-    Σ_k exp(log_weights_k + beta·log_factors_k) is accurate up to beta = df - 0.02, where heavy
-    factors and small weights are beyond the range of floating point numbers one by one.
-    """
-    xp = namespace(df)
-    log_weights, log_v = _grid(df, nodes)
-    total = xp.sum(xp.exp(log_weights), axis=-1, keepdims=True)
-    return log_weights - xp.log(total), 0.5 * log_v

@@ -96,7 +96,7 @@ class Law:
         return namespace(self.weights).sum(self.weights * self.weights, axis=-1)
 
     def index(self, key: Callable[[Array], Array]) -> Law:
-        """Take a part along the leading axes of every array."""
+        """Change every array, such as taking a part along its leading axes."""
         weights = None if self.weights is None else key(self.weights)
         tail = None if self.tail is None else key(self.tail)
         atoms = self.atoms.map(lambda a, _: key(a))
@@ -109,11 +109,7 @@ class Law:
         arrays += [a for a in (self.weights, self.tail) if a is not None]
         if all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in arrays):
             return self
-        weights = None if self.weights is None else widen(self.weights)
-        tail = None if self.tail is None else widen(self.tail)
-        atoms = self.atoms.map(lambda a, _: widen(a))
-        source = None if self.source is None else self.source.index(widen)
-        return dataclasses.replace(self, atoms=atoms, weights=weights, tail=tail, source=source)
+        return self.index(widen)
 
     def reshape_lead(self, shape: tuple[int, ...]) -> Law:
         """Replace the axes before the atom axis."""
@@ -155,10 +151,6 @@ class Law:
         """What has to agree for laws to become one."""
         shapes = tuple(getattr(self.atoms, name).shape[1:] for name in self.atoms.extra)
         return type(self.atoms), shapes, self.drawn, self.method, self.tail is None
-
-    def head(self) -> Law:
-        """One member at one batch entry: enough to tell sizes."""
-        return self.index(lambda a: a[:1, :1, ...])
 
     def full_weights(self) -> Array:
         """Weights of the full shape (lead…, A)."""
@@ -411,6 +403,17 @@ def draws_of(law: Law) -> Array:
     """The values of a law of points, (m, n, A, d)."""
     assert isinstance(law.atoms, Points)
     return law.atoms.value
+
+
+def in_one_row(parts: Sequence[Array]) -> Array:
+    """Arrays (m, n, A, …) of groups as one, (n, Σ m·A, …): members one behind the other."""
+    xp = namespace(*parts)
+    rows = []
+    for part in parts:
+        m, n, count, *rest = part.shape
+        turned = xp.permute_dims(part, (1, 0, *range(2, part.ndim)))
+        rows.append(xp.reshape(turned, (n, m * count, *rest)))
+    return rows[0] if len(rows) == 1 else xp.concat(rows, axis=1)
 
 
 METHODS = ("exact", "quadrature", "samples", "sliced", "monte-carlo")

@@ -31,7 +31,7 @@ from kuq._array import (
     moved_axis,
     namespace,
 )
-from kuq._special import digamma
+from kuq._special import digamma, exp_remainder
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio, precision_information
 
 
@@ -295,8 +295,7 @@ def _rule(rtol: float, least_alpha: float) -> _Rule:
     # G itself ends at some multiple of the digits, however small its shape is.
     last = math.log(1.5 * (digits + 3) / least_alpha)
     omega, spacing = _log_gamma_nodes(step, rtol, start - 4.0, last)
-    series = omega**2 * np.polyval([1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2], omega)
-    cost = np.where(np.abs(omega) < 1e-2, series, np.expm1(omega) - omega)
+    cost = exp_remainder(omega)
     exponent = np.exp(-omega)[:, None] * zeta
     # exp(−z/G) about its value at G = α, so that the variance survives a large α; divided by √ζ.
     nearer = np.exp(-np.minimum(exponent, zeta)) / np.sqrt(zeta)

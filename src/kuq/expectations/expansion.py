@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from kuq._array import Array, any_true, detach, namespace, safe_ratio
 from kuq.distributions.atoms import Normals
-from kuq.expectations.arranged_pairs import arranged
 from kuq.expectations.overlap import Overlap
 
 #: More terms cost as much as the sums over coordinates at every scale.
@@ -85,10 +84,6 @@ def pair_sums(p: Normals, q: Normals, count: int) -> list[list[Array]]:
     even = (a^k + b^k)/2 − c^k ≥ 0 and odd = (a^k − b^k)/2 follow from k−1 without a
     cancellation.
     """
-    compiled = arranged("expectations.expansion", count / 5, p, q)
-    if compiled is not None:
-        sums = compiled.unfold(compiled.module.pair_sums(*compiled.p, *compiled.q, count))
-        return [list(x) for x in sums]
     xp = namespace(p.scale)
     u = 2 * ((p.scale - q.scale) * (p.scale + q.scale))
     c = 2 * (p.scale * p.scale) + 2 * (q.scale * q.scale)

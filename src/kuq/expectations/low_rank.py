@@ -3,8 +3,7 @@
 Notation: S = D + U U', A = I + 4t S1, B = I + 4t S2, C = (A + B)/2. The nodes t have shape
 (T, ...), one axis before the lead shape of the laws; diag is (..., d), factor (..., d, r) with
 r >= 1. Lead axes broadcast, and what belongs to one law is computed on its own lead shape.
-Cost O(T d r^2) for each pair, or less (see ``low_rank_sums``). No d x d matrix is formed unless
-d <= r.
+Cost O(T d r^2) for each pair. No d x d matrix is formed unless d <= r.
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, detach, epsilon, is_traced, moved_axis, namespace
+from kuq._array import Array, is_traced, moved_axis, namespace
 from kuq.tiles import RECORDED_ELEMENTS
 
 #: Numbers in the weighted copies of one product: more would leave the cache.
@@ -98,10 +97,7 @@ def _cut(array: Array, first: int, axis: int, part: slice) -> Array:
 def _sums(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
     if is_traced(scale) or is_traced(variance) or is_traced(rows):
         return _all_at_once(scale, rows, variance)
-    series = _plan(scale, variance)
-    if series is None:
-        return _node_by_node(scale, rows, variance)
-    return _by_series(scale, rows, variance, series)
+    return _node_by_node(scale, rows, variance)
 
 
 def _all_at_once(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
@@ -153,109 +149,3 @@ def _node_by_node(scale: Array, rows: Array, variance: Array) -> tuple[Array, Ar
 
 def _square(rows: Array) -> Array:
     return rows @ namespace(rows).matrix_transpose(rows)
-
-
-# The series. For variances c + h s with |s| <= 1 the Chebyshev series of 1/(1 + x v) and of
-# log(1 + x v) in s have coefficients in closed form, all powers of one number q(x) < 1:
-#     1/(1 + x v) = (1 + 2 Σ (-q)^k T_k(s)) / root,    root² = (1 + x(c - h))(1 + x(c + h)),
-#     log(1 + x v) = log((1 + xc + root)/2) - 2 Σ (-q)^k T_k(s)/k,    q = xh/(1 + xc + root).
-# So the coordinates are summed once for each term and not once for each node. In high dimension
-# affinities vanish long before xv reaches one; q is small and few terms are needed.
-
-
-class _Series(NamedTuple):
-    terms: int
-    centre: Array
-    half: Array
-    #: root - 1 and q at every node
-    excess: Array
-    ratio: Array
-
-
-def _plan(scale: Array, variance: Array) -> _Series | None:
-    """The series, where it has fewer terms than there are nodes and loses no digits."""
-    nodes = scale.shape[0]
-    if nodes < 4:
-        return None
-    xp = namespace(variance)
-    fixed = detach(variance)
-    low, high = xp.min(fixed, axis=-1), xp.max(fixed, axis=-1)
-    centre = (low + high) / 2
-    # Not too narrow: a series in which equal variances had no part would have no gradient.
-    half = xp.maximum((high - low) / 2, centre / 8)
-    # Where few coordinates have all the variance, the logarithm of the centre is far too large.
-    usable = (centre > 0) & xp.isfinite(centre) & (centre < 8 * xp.mean(fixed, axis=-1))
-    if not bool(xp.all(usable)):
-        return None
-    low, high = scale * (centre - half), scale * (centre + half)
-    first, last = xp.sqrt(1 + low), xp.sqrt(1 + high)
-    ratio = scale * half / (1 + scale * centre + first * last)
-    terms = _terms_needed(float(xp.max(detach(ratio))), epsilon(variance), nodes)
-    if terms is None:
-        return None
-    # root - 1 for small x, from sqrt(1 + z) - 1 = z/(1 + sqrt(1 + z))
-    excess = low / (1 + first) * last + high / (1 + last)
-    return _Series(terms, centre, half, excess, ratio)
-
-
-def _terms_needed(ratio: float, precision: float, nodes: int) -> int | None:
-    """How many terms make the weights right to ``precision``, and their gradients to 1e-11.
-
-    The rest of the series is at most 2 q^n (1 + q)/(1 - q)² of the smallest weight; a derivative
-    of T_n is larger by n², and by 1/q against that of the weight.
-    """
-    for terms in range(2, nodes):
-        rest = 2 * ratio**terms * (1 + ratio) / (1 - ratio) ** 2
-        if rest <= precision and terms**2 * ratio ** (terms - 1) <= 1e-11:
-            return terms
-    return None
-
-
-def _by_series(scale: Array, rows: Array, variance: Array, series: _Series) -> tuple[Array, Array]:
-    xp = namespace(rows)
-    terms, centre, half, excess, ratio = series
-    m, d = rows.shape[-2:]
-    polynomials = _chebyshev((variance - centre[..., None]) / half[..., None], terms)
-
-    logs = d * xp.log1p((scale * centre + excess) / 2)
-    power = -ratio
-    for k in range(1, terms + 1):
-        logs = logs - 2 / k * power * xp.sum(polynomials[k], axis=-1)
-        power = -ratio * power
-
-    coefficients = [scale / (1 + excess)]
-    coefficients.append(-2 * ratio * coefficients[0])
-    for _ in range(2, terms):
-        coefficients.append(-ratio * coefficients[-1])
-    grams = _chebyshev_grams(polynomials, rows, terms)
-    flat = xp.reshape(grams, (*grams.shape[:-2], m * m))
-    flat = moved_axis(xp.stack(coefficients, axis=-1), 0, -2) @ flat
-    return _unflatten(flat, m, m), logs
-
-
-def _chebyshev(s: Array, degree: int) -> list[Array]:
-    """T_0 … T_degree."""
-    values = [namespace(s).ones_like(s), s]
-    for _ in range(1, degree):
-        values.append(2 * s * values[-1] - values[-2])
-    return values
-
-
-def _chebyshev_grams(polynomials: list[Array], rows: Array, terms: int) -> Array:
-    """rows diag(T_k) rows' for k < terms, (…, terms, m, m).
-
-    With T_(a+b) = 2 T_a T_b - T_(b-a) only every other term needs a weighted copy of the rows.
-    """
-    xp = namespace(rows)
-    lead = np.broadcast_shapes(polynomials[0].shape[:-1], rows.shape[:-2])
-    lower, upper = rows, polynomials[1][..., None, :] * rows
-    grams = [xp.broadcast_to(_square(rows), (*lead, *rows.shape[-2:-1] * 2))]
-    grams.append(lower @ xp.matrix_transpose(upper))
-    for k in range(2, terms):
-        if k % 2 == 0:
-            lower = upper
-            grams.append(2 * _square(lower) - grams[0])
-        else:
-            upper = polynomials[(k + 1) // 2][..., None, :] * rows
-            grams.append(2 * (lower @ xp.matrix_transpose(upper)) - grams[1])
-    return xp.stack(grams, axis=-3)

@@ -41,8 +41,10 @@ def divergence(p: Products, q: Products, budget: int) -> tuple[Array, Array]:
     origin = loc[:, :1]
     gap = loc2 - loc  # before a common offset takes digits
     loc = loc - origin
-    grid = _grid(xp.concat([loc, loc + gap], axis=-1), xp.concat([scale, scale2], axis=-1))
-    start, step, points = grid
+    all_locs, all_scales = (
+        xp.concat(both, axis=-1) for both in ([loc, loc + gap], [scale, scale2])
+    )
+    start, step, points = even_grid(all_locs, all_scales, axis=-1)
     usable = points <= _MOST_POINTS
     safe = xp.where(usable, step, xp.ones_like(step))
     most = int(xp.max(xp.where(usable, points, xp.ones_like(points))))
@@ -55,13 +57,13 @@ def divergence(p: Products, q: Products, budget: int) -> tuple[Array, Array]:
     return xp.reshape(value, lead), xp.reshape(usable, lead)
 
 
-def _grid(loc: Array, scale: Array) -> tuple[Array, Array, Array]:
-    """Start, step and number of points, (n,); infinitely many if a component is a point."""
+def even_grid(loc: Array, scale: Array, axis: int) -> tuple[Array, Array, Array]:
+    """Start, step and number of points for normals along an axis; infinitely many for a point."""
     xp = namespace(loc)
     loc, scale = detach(loc), detach(scale)
-    start = xp.min(loc - _WING * scale, axis=-1)
-    end = xp.max(loc + _WING * scale, axis=-1)
-    step = _STEP * xp.min(scale, axis=-1)
+    start = xp.min(loc - _WING * scale, axis=axis)
+    end = xp.max(loc + _WING * scale, axis=axis)
+    step = _STEP * xp.min(scale, axis=axis)
     known = (step > 0) & xp.isfinite(end - start)
     points = xp.ceil((end - start) / xp.where(known, step, xp.ones_like(step))) + 1
     return start, step, xp.where(known, points, xp.full_like(points, math.inf))

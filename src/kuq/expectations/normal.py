@@ -5,7 +5,6 @@ from __future__ import annotations
 from kuq._array import Array, any_true, epsilon, namespace
 from kuq._special import sum_log1p
 from kuq.distributions.atoms import Normals
-from kuq.expectations.arranged_pairs import arranged
 from kuq.expectations.overlap import Overlap
 
 
@@ -20,10 +19,6 @@ def overlap(t: Array, p: Normals, q: Normals, known: tuple[Array, Array] | None 
     lose digits they are sums of their own, at several times the cost. ``known`` are the
     logarithms of the self affinities, if they are.
     """
-    compiled = arranged("expectations.normal", t.shape[0] / 3, p, q)
-    if compiled is not None:
-        parts = compiled.module.overlap(compiled.scales(t), *compiled.p, *compiled.q)
-        return Overlap(*map(compiled.unfold, parts))
     log_p, log_q = known or (log_self_affinity(t, p), log_self_affinity(t, q))
     xp = namespace(t)
     node = t[..., None]

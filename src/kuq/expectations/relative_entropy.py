@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, moved_axis, namespace, safe_ratio
+from kuq._special import exp_remainder
 from kuq.distributions.log_densities import bounded_exp, log_sum, lowest, normal_log_density
 from kuq.expectations.densities import normal_entropy, unit_gauss_legendre
 
@@ -21,7 +22,7 @@ _ENDS = (0.7, 1.4, 2.1, 2.8, 3.5, 4.2, 5.0, 6.0, 7.2, 8.7)
 _ENDS_OF_A_CROSSING = (3.0, 10.0)
 
 
-class _Mixture(NamedTuple):
+class Mixture(NamedTuple):
     """Weights, locations and scales with components on the last axis."""
 
     weights: Array
@@ -63,7 +64,7 @@ def mixture_entropy(weights: Array, loc: Array, scale: Array, points: int = 8) -
     It is the mean entropy of the components plus their mutual information with the outcome.
     """
     xp = namespace(weights, loc, scale)
-    law = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
+    law = Mixture(*xp.broadcast_arrays(weights, loc, scale))
     within = xp.sum(law.weights * normal_entropy(law.safe_scale()), axis=-1)
     shares, locs, scales = (moved_axis(a, -1, 0) for a in law)
     ones = xp.ones_like(shares)[..., None]
@@ -85,9 +86,9 @@ def mixture_kl(
 
     Components are matched by position when both have equally many.
     """
-    p, q = _Mixture(p_weights, p_loc, p_scale), _Mixture(q_weights, q_loc, q_scale)
+    p, q = Mixture(p_weights, p_loc, p_scale), Mixture(q_weights, q_loc, q_scale)
     xp = namespace(*p, *q)
-    grid = _grid([p, q], points, crossings_of=_Mixture(*(a[None, ...] for a in p)))
+    grid = _grid([p, q], points, crossings_of=Mixture(*(a[None, ...] for a in p)))
     log_p, log_q, log_ratio = _compare(grid, p, q)
     nothing = lowest(log_p) / 2
     outside = (log_q > nothing) & (log_p < nothing) & (grid.measure > 0)
@@ -105,10 +106,10 @@ def entropies_and_dispersion(
     never negative. All members share the nodes.
     """
     xp = namespace(member_weights, weights, loc, scale)
-    members = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
+    members = Mixture(*xp.broadcast_arrays(weights, loc, scale))
     share = _shares(member_weights, members)
-    grid = _grid([_pool(share, members)], points, crossings_of=members)
-    reference = _Mixture(*(a[:1, ...] for a in members))
+    grid = _grid([pooled(share, members)], points, crossings_of=members)
+    reference = Mixture(*(a[:1, ...] for a in members))
     _, logs, ratios = _compare(grid, reference, members)
     nothing = lowest(logs) / 2
     inside = xp.all(logs > nothing, axis=0)
@@ -136,7 +137,7 @@ def _covariance(share: Array, a: Array, b: Array) -> Array:
     return xp.sum(share * a * b, axis=0)
 
 
-def _shares(member_weights: Array, members: _Mixture) -> Array:
+def _shares(member_weights: Array, members: Mixture) -> Array:
     """Member weights (M, …, 1) that broadcast against components or nodes."""
     if member_weights.ndim == 1:
         member_weights = member_weights[(slice(None), *(None,) * (members.loc.ndim - 2))]
@@ -151,10 +152,10 @@ def mutual_information(
     Between zero and the entropy of the member weights, which distinct point masses attain.
     """
     xp = namespace(member_weights, weights, loc, scale)
-    members = _Mixture(*xp.broadcast_arrays(weights, loc, scale))
+    members = Mixture(*xp.broadcast_arrays(weights, loc, scale))
     share = _shares(member_weights, members)
-    grid = _grid([_pool(share, members)], points)
-    reference = _Mixture(*(a[:1, ...] for a in members))
+    grid = _grid([pooled(share, members)], points)
+    reference = Mixture(*(a[:1, ...] for a in members))
     _, log_members, log_ratios = _compare(grid, reference, members)
     log_mean = log_sum(moved_axis(share, 0, -1), moved_axis(log_members, 0, -1))
     close = xp.all(xp.abs(log_ratios) < 0.5, axis=0)
@@ -165,10 +166,10 @@ def mutual_information(
     return xp.sum(density * grid.measure, axis=-1)
 
 
-def _pool(share: Array, members: _Mixture) -> _Mixture:
+def pooled(share: Array, members: Mixture) -> Mixture:
     """The components of all members as those of one mixture."""
     joint = members._replace(weights=share * members.weights)
-    return _Mixture(*(_flatten(moved_axis(a, 0, -2)) for a in joint))
+    return Mixture(*(_flatten(moved_axis(a, 0, -2)) for a in joint))
 
 
 # The integrand.
@@ -182,19 +183,11 @@ def _relative_entropy_density(log_p: Array, log_q: Array, log_ratio: Array) -> A
     distance = xp.where(far, xp.abs(log_ratio), 1.0)
     decay = xp.expm1(-distance)
     apart = xp.where(below, -decay - distance * (1 + decay), distance + decay)
-    factor = xp.where(far, apart, _exp_remainder(-xp.where(far, 0.0, log_ratio)))
+    factor = xp.where(far, apart, exp_remainder(-xp.where(far, 0.0, log_ratio)))
     return factor * xp.exp(xp.where(below, log_p, log_q))
 
 
-def _exp_remainder(x: Array) -> Array:
-    """exp(x) − 1 − x for |x| ≤ 1/4."""
-    series = 1 / math.factorial(12)
-    for order in range(11, 1, -1):
-        series = 1 / math.factorial(order) + x * series
-    return x * x * series
-
-
-def _compare(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Array, Array]:
+def _compare(grid: _Grid, p: Mixture, q: Mixture) -> tuple[Array, Array, Array]:
     """log p, log q and log(q/p) at every node and atom."""
     xp = namespace(grid.nodes)
     at_nodes = _compare_densities(grid, p, q)
@@ -204,14 +197,14 @@ def _compare(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Array, Array
     return tuple(xp.concat([node, atom], axis=-1) for node, atom in pairs)
 
 
-def _log_mass(atoms: Array, law: _Mixture) -> Array:
+def _log_mass(atoms: Array, law: Mixture) -> Array:
     xp = namespace(atoms)
     weights, loc, scale = (a[..., None, :] for a in law)
     hit = (scale == 0) & (loc == atoms[..., None])
     return log_sum(xp.where(hit, weights, 0.0), xp.zeros_like(atoms)[..., None])
 
 
-def _compare_densities(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Array, Array]:
+def _compare_densities(grid: _Grid, p: Mixture, q: Mixture) -> tuple[Array, Array, Array]:
     """log p, log q and log(q/p) at the nodes.
 
     Matched components enter q − p by the difference of their logarithms: log(q/p) is then small
@@ -243,16 +236,16 @@ def _compare_densities(grid: _Grid, p: _Mixture, q: _Mixture) -> tuple[Array, Ar
     return log_p, log_q, xp.where(close, xp.log1p(relative), difference)
 
 
-def _offsets(grid: _Grid, law: _Mixture) -> Array:
+def _offsets(grid: _Grid, law: Mixture) -> Array:
     return grid.nodes[..., None] - (law.loc - grid.centre)[..., None, :]
 
 
-def _log_kernels(grid: _Grid, law: _Mixture) -> Array:
+def _log_kernels(grid: _Grid, law: Mixture) -> Array:
     return normal_log_density(_offsets(grid, law), law.safe_scale()[..., None, :])
 
 
 @np.errstate(over="ignore")
-def _log_kernel_change(grid: _Grid, p: _Mixture, q: _Mixture) -> Array:
+def _log_kernel_change(grid: _Grid, p: Mixture, q: Mixture) -> Array:
     """log N(x; q) − log N(x; p) of each component, from the differences of its parameters."""
     p_scale, q_scale = (law.safe_scale()[..., None, :] for law in (p, q))
     z = _offsets(grid, p) / p_scale
@@ -271,14 +264,14 @@ def _log_ratio(p: Array, q: Array) -> Array:
 # The grid. It follows the parameters but carries no gradient: any fine enough grid will do.
 
 
-def _grid(laws: list[_Mixture], points: int, crossings_of: _Mixture | None = None) -> _Grid:
+def _grid(laws: list[Mixture], points: int, crossings_of: Mixture | None = None) -> _Grid:
     xp = namespace(*laws[0])
     weights, loc, scale = _all_components(laws)
     total = xp.sum(weights, axis=-1, keepdims=True)
     centre = safe_ratio(xp.sum(weights * loc, axis=-1, keepdims=True), total)
     ends = _component_ends(loc - centre, scale)
     if crossings_of is not None and crossings_of.loc.shape[-1] > 1:
-        law = _Mixture(*(detach(a) for a in crossings_of))
+        law = Mixture(*(detach(a) for a in crossings_of))
         crossings = _crossing_ends(law.weights, law.loc - centre, law.safe_scale())
         crossings = _flatten(moved_axis(crossings, 0, -2))
         low, high = xp.min(ends, axis=-1, keepdims=True), xp.max(ends, axis=-1, keepdims=True)
@@ -291,11 +284,11 @@ def _grid(laws: list[_Mixture], points: int, crossings_of: _Mixture | None = Non
     return _Grid(centre, nodes, loc, xp.concat([widths, atom_measure], axis=-1))
 
 
-def _all_components(laws: list[_Mixture]) -> _Mixture:
+def _all_components(laws: list[Mixture]) -> Mixture:
     xp = namespace(*laws[0])
     batch = np.broadcast_shapes(*(tuple(a.shape[:-1]) for law in laws for a in law))
     spread = [[xp.broadcast_to(detach(a), (*batch, a.shape[-1])) for a in law] for law in laws]
-    return _Mixture(*(xp.concat(list(arrays), axis=-1) for arrays in zip(*spread, strict=True)))
+    return Mixture(*(xp.concat(list(arrays), axis=-1) for arrays in zip(*spread, strict=True)))
 
 
 def _component_ends(loc: Array, scale: Array) -> Array:

@@ -6,7 +6,6 @@ exponentially; all of its terms are ≥ 0.
 
 from __future__ import annotations
 
-import math
 from typing import final
 
 from kuq._array import Array, detach, namespace
@@ -14,15 +13,11 @@ from kuq._compiled import twin
 from kuq._special import ndtr
 from kuq.distributions.atoms import Normals
 from kuq.distributions.laws import Stack
+from kuq.expectations.mixture_cdf import even_grid
 from kuq.expectations.scalar import absolute_entropy
 from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.tiles import pieces, recomputed
 
-#: The transform of F_i·F_j falls as exp(−(ωσ)²/4), so that this step, in units of the smallest
-#: scale, leaves exp(−(π/0.5)²), 7e-18.
-_STEP = 0.5
-#: Beyond so many scales F² is below 1e-20.
-_WING = 6.5
 #: What F costs at one point, in units of D of one pair.
 _POINT_COST = 0.6
 #: Var F comes from differences of numbers of order one: below this share of the largest
@@ -30,18 +25,6 @@ _POINT_COST = 0.6
 _SMALLEST_SHARE = 1e-5
 #: Fewer members than this have fewer pairs than the shortest grid has points.
 _FEWEST_MEMBERS = 48
-
-
-def _grid(loc: Array, scale: Array) -> tuple[Array, Array, Array]:
-    """Start, step and number of points, (n,) each, for normals (M, n); inf where one is a point."""
-    xp = namespace(loc)
-    loc, scale = detach(loc), detach(scale)
-    start = xp.min(loc - _WING * scale, axis=0)
-    end = xp.max(loc + _WING * scale, axis=0)
-    step = _STEP * xp.min(scale, axis=0)
-    usable = step > 0
-    points = xp.ceil((end - start) / xp.where(usable, step, xp.ones_like(step))) + 1
-    return start, step, xp.where(usable, points, xp.full_like(points, math.inf))
 
 
 @final
@@ -67,7 +50,7 @@ class DistributionFunctions(Form):
         xp = namespace(loc)
         weights = stack.member_weights()
         loc = loc - loc[:1, ...]  # the grid is even only near zero
-        start, step, points = _grid(loc, scale)
+        start, step, points = even_grid(loc, scale, axis=0)
         chosen = _POINT_COST * points < (loc.shape[0] - 1) / 2
 
         def by_quadrature(some: Array) -> Array:

@@ -7,15 +7,15 @@ from typing import final
 
 import numpy as np
 
-from kuq._array import Array, constants, detach, epsilon, is_traced, namespace, power_of_two
+from kuq._array import Array, detach, epsilon, is_traced, namespace
 from kuq._compiled import twin
 from kuq.distributions.atoms import NormalInverseGammas
 from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.laws import Stack
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics, in_units
-from kuq.kernels.base import Radial, ScaleMixture
+from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.kernels.base import ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.squared_error import SquaredError
@@ -26,10 +26,6 @@ class Evidential(Form):
 
     def scratch(self, problem: Problem) -> int:
         return 8 * problem.dimension
-
-    @final
-    def any_units(self, problem: Problem) -> bool:
-        return True
 
 
 def _parameters(stack: Stack) -> tuple[Array, Array, Array]:
@@ -131,45 +127,27 @@ class EvidentialScales(Evidential):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         nu, alpha, beta = _parameters(stack)
-        xp = namespace(nu)
-        kernel, bandwidth = measure.kernel, measure.bandwidth
-        assert isinstance(kernel, Radial)
-        if isinstance(bandwidth, float):
-            bandwidth = constants([bandwidth], nu)
-        degree = kernel.degree or 0.0
-        # In units of the data, or squares would leave the range of floats.
-        unit = power_of_two(xp.sqrt(detach(xp.max(beta / alpha, axis=-1))))
-        beta = beta / unit[..., None] / unit[..., None]
-        if bandwidth is not None:
-            bandwidth = in_units(bandwidth, unit)
-        both = _in_units_of_beta(kernel, nu, alpha, beta, bandwidth, measure.rtol, degree)
-        if degree:
-            scale = xp.pow(unit, xp.full_like(unit, degree))
-            both = (both[0] * scale, both[1] * scale)
-        return Statistics(both[0][None, :], both[1])
+        kernel, bandwidth, rtol = measure.kernel, measure.bandwidth, measure.rtol
+        if isinstance(kernel, Gaussian):
+            assert bandwidth is not None
+            t = namespace(nu).broadcast_to(1 / bandwidth / bandwidth, nu.shape[:-1])
+            parts = evidential.at_scale(t[None, ...], nu, alpha, beta, rtol)
+            return Statistics(parts.aleatoric, parts.epistemic[0])
+        assert isinstance(kernel, ScaleMixture)
+        both = _over_scales(kernel, nu, alpha, beta, bandwidth, rtol)
+        return Statistics(both[:1], both[1])
 
 
 #: What sizes of temporaries are reckoned by: the accuracy, and scales at once.
 _RTOL, _NODES = 1e-8, 14
 
 
-def _in_units_of_beta(
-    kernel: Radial,
-    nu: Array,
-    alpha: Array,
-    beta: Array,
-    bandwidth: Array | None,
-    rtol: float,
-    degree: float,
-) -> tuple[Array, Array]:
+def _over_scales(
+    kernel: ScaleMixture, nu: Array, alpha: Array, beta: Array, bandwidth: Array | None, rtol: float
+) -> Array:
+    """AU and EU, (2, n)."""
     xp = namespace(nu)
-    if isinstance(kernel, Gaussian):
-        assert bandwidth is not None
-        t = xp.broadcast_to(1 / bandwidth / bandwidth, nu.shape[:-1])
-        parts = evidential.at_scale(t[None, ...], nu, alpha, beta, rtol)
-        return parts.aleatoric[0], parts.epistemic[0]
-    assert isinstance(kernel, ScaleMixture)
-
+    degree = kernel.degree or 0.0
     heavy, known = _heavy_coordinates(nu, alpha, beta, degree)
     measure = evidential.at_scales(nu, alpha, beta, rtol / 10, heavy)
 
@@ -194,7 +172,7 @@ def _in_units_of_beta(
     if degree:
         exists = heaviest > degree / 2
         both = xp.where(exists, both, xp.full_like(both, math.inf))
-    return both[0], both[1]
+    return both
 
 
 def _heavy_coordinates(

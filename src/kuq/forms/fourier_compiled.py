@@ -26,9 +26,6 @@ from kuq._numba.mathematics import cos_sin
 
 #: Draws worked together: their powers stay in the first cache.
 _BLOCK = 256
-#: Columns worked together if members have few draws: then loops run over columns.
-_LANES = 64
-_FEW_DRAWS, _FEW_COLUMNS, _LARGEST_TABLE = 20, 8, 8192
 #: Angles up to which ``cos_sin`` holds.
 _LARGEST_ANGLE = 1e6
 
@@ -56,17 +53,13 @@ def sums(
     weights = np.ascontiguousarray(weights)
     within, dispersion = np.empty((members, n)), np.empty(n)
 
-    length = len(coefficients)
-    few = count < _FEW_DRAWS and n >= _FEW_COLUMNS and members * length <= _LARGEST_TABLE
-    compute, grain = (_over_columns, _LANES) if few else (_over_draws, 1)
-
     def task(start: int, stop: int) -> None:
-        compute(
+        _sums(
             *(values, centre, omega, coefficients, weights, member_weights),
             *(within, dispersion, start, stop),
         )
 
-    spread(task, n, members * n * count * length / 8, grain)
+    spread(task, n, members * n * count * len(coefficients) / 8)
     return within, dispersion
 
 
@@ -182,14 +175,11 @@ def _characteristic(values, centre, omega, weights, length, work, phi):
 _LARGE, _FIRST, _SECOND, _THIRD, _TURN = (2 * _BLOCK * row for row in range(5))
 
 
-_SIGNATURE = (
+@kernel(
     *(rows(3), inputs(1), inputs(1), inputs(2), rows(3), inputs(1)),
     *(outputs(2), outputs(1), Int, Int),
 )
-
-
-@kernel(*_SIGNATURE)
-def _over_draws(
+def _sums(
     values, centre, omega, coefficients, weights, member_weights, within, dispersion, start, stop
 ):
     members, longest = values.shape[0], coefficients.shape[0]
@@ -227,89 +217,3 @@ def _weighted_squares(factors, phi, mean):
         x, y = phi[0, k] - mean[0, k], phi[1, k] - mean[1, k]
         total += factors[k] * (x * x + y * y)
     return total
-
-
-@inlined
-def _turn_lanes(work, lanes, largest):
-    """Angles, which are where cosines will be, to cosines and sines."""
-    if largest < _LARGEST_ANGLE:
-        for q in range(lanes):
-            work[_COSINE + q], work[_SINE + q] = cos_sin(work[_COSINE + q])
-    else:
-        for q in range(lanes):
-            angle = work[_COSINE + q]
-            work[_COSINE + q], work[_SINE + q] = math.cos(angle), math.sin(angle)
-
-
-@inlined
-def _next_power_of_lanes(work, phi, lanes):
-    for q in range(lanes):
-        real, imaginary = work[_REAL + q], work[_IMAGINARY + q]
-        cosine, sine = work[_COSINE + q], work[_SINE + q]
-        a = real * cosine - imaginary * sine
-        b = real * sine + imaginary * cosine
-        work[_REAL + q] = a
-        work[_IMAGINARY + q] = b
-        phi[_REAL + q] += a
-        phi[_IMAGINARY + q] += b
-
-
-@inlined
-def _add_squares(weights, factor, phi, mean, total):
-    for q in range(total.size):
-        x, y = phi[_REAL + q] - mean[_REAL + q], phi[_IMAGINARY + q] - mean[_IMAGINARY + q]
-        total[q] += factor * weights[q] * (x * x + y * y)
-
-
-# One array with parts of fixed length for each draw, so that the compiler sees that the parts do
-# not overlap.
-_REAL, _IMAGINARY, _COSINE, _SINE = 0, _LANES, 2 * _LANES, 3 * _LANES
-
-
-@kernel(*_SIGNATURE)
-def _over_columns(
-    values, centre, omega, coefficients, weights, member_weights, within, dispersion, start, stop
-):
-    members, _, count = values.shape
-    length = coefficients.shape[0]
-    work, phi = np.empty((count, 4 * _LANES)), np.empty((members, length, 2 * _LANES))
-    mean, factors = np.empty(2 * _LANES), np.empty((length, _LANES))
-    for begin in range(start, stop, _LANES):
-        lanes = min(_LANES, stop - begin)
-        for k in range(length):
-            for q in range(lanes):
-                factors[k, q] = coefficients[k, begin + q]
-        for m in range(members):
-            for k in range(length):
-                fill(phi[m, k], 0.0)
-            largest = 0.0
-            for q in range(lanes):
-                for j in range(count):
-                    angle = omega[begin + q] * (values[m, begin + q, j] - centre[begin + q])
-                    largest = max(largest, abs(angle))
-                    weight = 1.0 / count
-                    if weights.size > 0:
-                        weight = weights[m, begin + q, j]
-                    work[j, _COSINE + q] = angle
-                    work[j, _REAL + q] = weight
-                    work[j, _IMAGINARY + q] = 0.0
-                    phi[m, 0, q] += weight
-            for j in range(count):
-                _turn_lanes(work[j], lanes, largest)
-            for k in range(1, length):
-                for j in range(count):
-                    _next_power_of_lanes(work[j], phi[m, k], lanes)
-            own = within[m, begin : begin + lanes]
-            fill(own, 0.0)
-            fill(mean, 0.0)
-            for k in range(length):
-                _add_squares(factors[k], 1.0, phi[m, k], mean, own)
-        total = dispersion[begin : begin + lanes]
-        fill(total, 0.0)
-        for k in range(length):
-            fill(mean, 0.0)
-            for m in range(members):
-                for q in range(2 * _LANES):
-                    mean[q] += member_weights[m] * phi[m, k, q]
-            for m in range(members):
-                _add_squares(factors[k], member_weights[m], phi[m, k], mean, total)

@@ -17,7 +17,7 @@ import numpy as np
 from kuq._array import Array, any_true, from_numpy, namespace, sum_of_squares
 from kuq._threads import free_workers, in_threads
 from kuq.distributions.atoms import Points
-from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.distributions.laws import Law, Stack, draws_of, in_one_row
 from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.base import Radial
 from kuq.tiles import pieces, recomputed
@@ -117,7 +117,7 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
     owners = np.concatenate(
         [start + np.repeat(np.arange(g.atoms.lead[0]), g.count) for start, g in stack.offsets()]
     )
-    weights = _pool([g.full_weights()[..., None] for g in stack.groups])  # (n, A, 1)
+    weights = in_one_row([g.full_weights()[..., None] for g in stack.groups])  # (n, A, 1)
     order, member = (from_numpy(x, stack.reference) for x in (np.arange(len(owners)), owners))
     x = pooled_draws(stack)
     w = stack.member_weights()
@@ -160,10 +160,10 @@ def pooled_draws(stack: Stack) -> Draws:
         (stack.batch_count, count, stack.groups[0].dimension),
         centre,
         lambda rows, some: (
-            _pool(_some_draws([x[..., some] for x in values], rows)) - centre[0, ..., some]
+            in_one_row(_some_draws([x[..., some] for x in values], rows)) - centre[0, ..., some]
         ),
-        lambda rows: _pool(_some_draws(values, rows)),
-        lambda n, some: _pool(
+        lambda rows: in_one_row(_some_draws(values, rows)),
+        lambda n, some: in_one_row(
             [x[:, n : n + 1, :, some] - centre[:, n : n + 1, :, some] for x in values]
         )[0],
     )
@@ -197,16 +197,6 @@ def _some_draws(values: list[Array], rows: slice) -> list[Array]:
         if high % count:
             found.append(x[last : last + 1, :, : high % count, :])
     return found
-
-
-def _pool(parts: list[Array]) -> Array:
-    """Arrays (m, n, A, d) of the groups as one (n, Σ m·A, d)."""
-    xp = namespace(*parts)
-    rows = []
-    for part in parts:
-        m, n, count, d = part.shape
-        rows.append(xp.reshape(xp.permute_dims(part, (1, 0, 2, 3)), (n, m * count, d)))
-    return rows[0] if len(rows) == 1 else xp.concat(rows, axis=1)
 
 
 def _around(value: Array, centre: Array) -> Draws:

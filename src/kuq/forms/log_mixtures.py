@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from kuq.distributions.atoms import Normals, Points, Products, to_products
 from kuq.distributions.laws import Stack
 from kuq.expectations import relative_entropy
 from kuq.expectations.law_entropies import as_one_atom
+from kuq.expectations.relative_entropy import Mixture
 from kuq.forms.form import Measure, Problem, Reading, Statistics
 from kuq.forms.log_normals import LogForm, compares_two, over_coordinates
 
@@ -40,7 +41,7 @@ class LogPanels(OnTheLine):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         module = twin("forms.log_mixtures")
-        laws = Mixtures.of(stack.map(as_one_atom))
+        laws = _mixtures(stack.map(as_one_atom))
         members, n, d, _ = laws.loc.shape
         flat = (np.reshape(a, (members, n * d, -1)) for a in laws)
         kind, left = measure.question
@@ -70,38 +71,18 @@ def _scratch(members: int, components: int) -> int:
     return members * components * relative_entropy.node_count(members, components)
 
 
-class Mixtures(NamedTuple):
+def _mixtures(stack: Stack) -> Mixture:
     """Weights, locations and scales of all members, (M, n, d, K)."""
-
-    weights: Array
-    loc: Array
-    scale: Array
-
-    @staticmethod
-    def of(stack: Stack) -> Mixtures:
-        xp = namespace(stack.reference)
-        count = max(group.atoms.inner for group in stack.groups)
-        groups = [to_products(group.atoms, count) for group in stack.groups]
-        arrays = ((a.weights, a.loc, a.scale) for a in groups)
-        columns = zip(*arrays, strict=True)
-        return Mixtures(*(xp.concat(list(c), axis=0)[:, :, 0, ...] for c in columns))
-
-    def pooled(self, shares: Array, members: slice) -> Mixtures:
-        """The mixture of some members, (n, d, m·K)."""
-        xp = namespace(self.loc)
-
-        def pool(a: Array) -> Array:
-            m, n, d, k = a.shape
-            return xp.reshape(xp.permute_dims(a, (1, 2, 0, 3)), (n, d, m * k))
-
-        some = Mixtures(*(a[members, ...] for a in self))
-        weights = some.weights * shares[members][:, None, None, None]
-        return Mixtures(pool(weights), pool(some.loc), pool(some.scale))
+    xp = namespace(stack.reference)
+    count = max(group.atoms.inner for group in stack.groups)
+    groups = [to_products(group.atoms, count) for group in stack.groups]
+    columns = zip(*((a.weights, a.loc, a.scale) for a in groups), strict=True)
+    return Mixture(*(xp.concat(list(c), axis=0)[:, :, 0, ...] for c in columns))
 
 
 def _coordinates(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     """Entropies (M, n) and what is asked (n,), summed over coordinates."""
-    laws = Mixtures.of(stack)
+    laws = _mixtures(stack)
     points = relative_entropy.points_for(measure.rtol)
     w = stack.member_weights()
     left = measure.question.left
@@ -110,7 +91,11 @@ def _coordinates(measure: Measure, stack: Stack) -> tuple[Array, Array]:
         entropies, values = relative_entropy.entropies_and_dispersion(w, *laws, points)
         return xp.sum(entropies, axis=-1), xp.sum(values, axis=-1)
     if left:  # each side has half of the weights
-        sides = [laws.pooled(2 * w, side) for side in (slice(0, left), slice(left, None))]
+        shares = 2 * w[:, None, None, None]
+        sides = [
+            relative_entropy.pooled(shares[side, ...], Mixture(*(a[side, ...] for a in laws)))
+            for side in (slice(0, left), slice(left, None))
+        ]
         values = relative_entropy.mixture_kl(*sides[0], *sides[1], points)
     else:
         values = 2 * relative_entropy.mutual_information(w, *laws, points)

@@ -23,6 +23,7 @@ from kuq._special import erfcx
 from kuq.distributions.atoms import LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import scalar
+from kuq.forms.distances import profile_of
 from kuq.forms.form import (
     Crossing,
     Differential,
@@ -40,7 +41,6 @@ from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
 from kuq.kernels.laplace import Laplace
-from kuq.kernels.rational_quadratic import RationalQuadratic
 from kuq.tiles import pieces
 
 #: Below this share of what is subtracted a difference has lost its digits.
@@ -127,7 +127,8 @@ class DrawPairs(Form, PairsDifferentiated):
     """Scalar draws under kernels that the compiled engine knows as profiles."""
 
     def applies(self, problem: Problem) -> bool:
-        known = isinstance(problem.score, (Energy, Gaussian, RationalQuadratic))
+        name, _ = profile_of(problem.score) or ("", 0.0)
+        known = name in ("power", "bump", "rational")
         return known and problem.scalar_draws and problem.reading is Reading.COMPILED
 
     def scratch(self, problem: Problem) -> int:
@@ -211,12 +212,8 @@ def _compiled(measure: Measure, atoms: ScalarAtoms) -> Statistics:
 
 
 def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
-    kernel = measure.kernel
-    name, parameter = "bump", 0.0
-    if isinstance(kernel, Energy):
-        name, parameter = "power", kernel.beta
-    elif isinstance(kernel, RationalQuadratic):
-        name, parameter = "rational", kernel.alpha
+    known = profile_of(measure.kernel)
+    assert known is not None
     weights = atoms.weights
     if weights is None:
         weights = np.ones_like(atoms.loc)
@@ -224,7 +221,7 @@ def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     if width is None:  # a homogeneous kernel comes in units of its own
         width = 1.0
     entropies, total, size = twin("forms.scalar_pairs").statistics(
-        name, parameter, width, *atoms._replace(weights=weights)
+        *known, width, *atoms._replace(weights=weights)
     )
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 

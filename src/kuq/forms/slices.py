@@ -7,14 +7,15 @@ of distances: entropies and divergences are c_d times the mean of those of the p
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
-from kuq._compiled import twin
-from kuq.distributions.laws import Stack
+from kuq.distributions.atoms import Points
+from kuq.distributions.laws import Law, Stack
 from kuq.forms.directions import Piece, over_pieces, unit_vectors
 from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.sorted_draws import entropies_by_sorting
 
 
 @final
@@ -39,18 +40,20 @@ class Slices(Form):
         assert measure.directions is not None
         d = stack.groups[0].atoms.dimension
         vectors = unit_vectors(measure.directions, d)
-        draws = _Draws.of(stack)
+        members = np.asarray(stack.member_weights(), dtype=float)
+        members = members / members.sum()
 
-        def sums(values: np.ndarray, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
-            own = draws.at(piece.entries)
-            alone, together = _compiled(values, own) if measure.compiled else _sorted(values, own)
-            return alone.sum(axis=1), together.sum(axis=0)
+        def sums(values: np.ndarray, piece: Piece) -> list[np.ndarray]:
+            weights = None if stack.weights is None else members
+            lines = Stack(tuple(_on_lines(stack, values, piece.entries)), weights)
+            shape = values.shape[:2]
+            found = entropies_by_sorting(lines)
+            return [a.reshape(*a.shape[:-1], *shape).sum(axis=-2) for a in found]
 
         found = over_pieces(stack, vectors, measure.score.weights, measure.memory, sums)
         scale = _length(d) / vectors.shape[1]
         entropies, pooled = (scale * values for values in found)
-        dispersion = 2 * (pooled - draws.members @ entropies)
-        return Statistics(entropies, dispersion)
+        return Statistics(entropies, 2 * (pooled - members @ entropies))
 
 
 def _length(d: int) -> float:
@@ -58,86 +61,16 @@ def _length(d: int) -> float:
     return math.exp(0.5 * math.log(math.pi) + math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
 
 
-class _Draws(NamedTuple):
-    """What is known of the draws of all members, which stand one after the other."""
-
-    #: how many each member has
-    counts: list[int]
-    #: their weights inside of a member, (n, T); None if equal
-    weights: np.ndarray | None
-    #: weights of the members
-    members: np.ndarray
-
-    @staticmethod
-    def of(stack: Stack) -> _Draws:
-        counts = [law.count for law in stack.groups for _ in range(int(law.atoms.lead[0]))]
-        members = np.asarray(stack.member_weights(), dtype=float)
-        weights = None
-        if any(law.weights is not None for law in stack.groups):
-            n = stack.batch_count
-            parts = [law.full_weights().transpose(1, 0, 2) for law in stack.groups]
-            weights = np.concatenate([part.reshape(n, -1) for part in parts], axis=1, dtype=float)
-        return _Draws(counts, weights, members / members.sum())
-
-    def at(self, entries: slice) -> _Draws:
-        return self if self.weights is None else self._replace(weights=self.weights[entries])
-
-    def slices(self) -> list[slice]:
-        """Where the draws of every member stand."""
-        ends = np.cumsum(self.counts).tolist()
-        return [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
-
-    def full_weights(self) -> np.ndarray:
-        """Weights inside of members, (n, T) or (1, T)."""
-        if self.weights is not None:
-            return self.weights
-        return np.repeat(1 / np.asarray(self.counts), self.counts)[None, :]
-
-
-def _compiled(values: np.ndarray, draws: _Draws) -> tuple[np.ndarray, np.ndarray]:
-    """H of every member, (M, k, n), and of their mixture, (k, n), from projections (k, n, T)."""
-    k, n, total = values.shape
-    owners = np.repeat(np.arange(len(draws.counts), dtype=np.int32), draws.counts)
-    weights = draws.weights
-    if weights is None:
-        weights = 1 / np.asarray(draws.counts, dtype=float)[None, :]
-    rows = values.reshape(k * n, total)
-    alone, together = twin("forms.slices").entropies(rows, owners, weights, draws.members)
-    return alone.reshape(-1, k, n), together.reshape(k, n)
-
-
-def _sorted(values: np.ndarray, draws: _Draws) -> tuple[np.ndarray, np.ndarray]:
-    """The same in array code."""
-    weights = draws.weights
-    alone = []
-    for place in draws.slices():
-        own = values[..., place]
-        if weights is None:
-            own.sort(axis=-1)
-            alone.append(_by_ranks(own))
-        else:
-            alone.append(_by_weights(own, weights[:, place]))
-    if len(alone) == 1:
-        return np.stack(alone), alone[0]
-    if weights is None and len(set(draws.counts)) == 1 and np.ptp(draws.members) == 0:
-        values.sort(axis=-1)
-        return np.stack(alone), _by_ranks(values)
-    shares = np.repeat(draws.members, draws.counts) * draws.full_weights()
-    return np.stack(alone), _by_weights(values, shares)
-
-
-def _by_ranks(values: np.ndarray) -> np.ndarray:
-    """½ E|X − X'| of equally likely sorted numbers along the last axis."""
-    count, middle = values.shape[-1], values.shape[-1] // 2
-    away = values - values[..., middle, None]  # a member far from the others keeps its digits
-    return np.asarray(away @ np.arange(1.0 - count, count, 2.0) / count / count)
-
-
-def _by_weights(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The same of numbers in any order with weights (n, T)."""
-    order = np.argsort(values, axis=-1)
-    own = np.take_along_axis(np.broadcast_to(weights, values.shape), order, axis=-1)
-    rank = 2 * np.cumsum(own, axis=-1) - own - 1
-    middle = values.shape[-1] // 2
-    ordered = np.take_along_axis(values, order, axis=-1)
-    return np.asarray(np.sum((ordered - ordered[..., middle, None]) * own * rank, axis=-1))
+def _on_lines(stack: Stack, values: np.ndarray, entries: slice) -> list[Law]:
+    """The laws of projections (k, n, T): scalar draws over a batch of k·n."""
+    groups, start = [], 0
+    lines, n, _ = values.shape
+    for law in stack.groups:
+        members, stop = int(law.atoms.lead[0]), start + int(law.atoms.lead[0]) * law.count
+        own = values[..., start:stop].reshape(lines * n, members, law.count).transpose(1, 0, 2)
+        weights = law.weights
+        if weights is not None:
+            weights = np.tile(np.asarray(weights[:, entries], dtype=float), (1, lines, 1))
+        groups.append(Law(Points(own[..., None]), weights))
+        start = stop
+    return groups

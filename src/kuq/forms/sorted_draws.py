@@ -9,17 +9,14 @@ from typing import final
 import numpy as np
 
 from kuq._array import Array, from_numpy, namespace
-from kuq._compiled import twin
-from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.distributions.laws import Law, Stack, draws_of, in_one_row
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.scalar_pairs import PairsDifferentiated
 from kuq.tiles import pieces
 
 #: Below this fraction of the pooled entropy the difference of entropies has lost three digits.
 _CLOSE = 1e-3
-#: Up to so many draws of a member all pairs are faster than sorting, in compiled code.
-_FEW_DRAWS = 12
-#: The same for the draws of all members together and their derivatives.
+#: Up to so many draws of all members together derivatives are faster over all pairs.
 _FEW_TOGETHER = 128
 #: Numbers sorted at once: their copies stay in the cache and cost no page faults.
 _AT_ONCE = 2**15
@@ -46,10 +43,9 @@ class SortedDraws(Form, PairsDifferentiated):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
-        entropies = xp.concat([_entropies(group) for group in stack.groups], axis=0)
+        entropies, pooled = entropies_by_sorting(stack)
         if stack.member_count == 1:
-            return Statistics(entropies, xp.zeros_like(entropies[0, :]))
-        pooled = _pooled_entropy(stack)
+            return Statistics(entropies, xp.zeros_like(pooled))
         mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
         dispersion = 2 * (pooled - mean)
         return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
@@ -76,29 +72,6 @@ class Steps(Form):
         return Statistics(namespace(stack.reference).concat(entropies, axis=0), _spread(stack))
 
 
-@final
-class FewDraws(Form, PairsDifferentiated):
-    """Compiled code for few draws in each member: all pairs, and nothing cancels."""
-
-    def applies(self, problem: Problem) -> bool:
-        (group, *others) = problem.groups
-        plain = problem.scalar_draws and problem.absolute and not others and not group.weighted
-        return plain and group.atoms <= _FEW_DRAWS and problem.reading is Reading.COMPILED
-
-    def scratch(self, problem: Problem) -> int:
-        return problem.atoms
-
-    def any_units(self, problem: Problem) -> bool:
-        return True
-
-    def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        values = draws_of(stack.groups[0])[..., 0].transpose(0, 2, 1)
-        return Statistics(*twin("forms.sorted_draws").absolute(values, stack.member_weights()))
-
-    def differentiates(self, problem: Problem) -> bool:
-        return problem.atoms <= _FEW_TOGETHER
-
-
 def _equal_steps(values: Array) -> Array:
     """∫ F(1 − F) of equally likely draws: sorting values alone is several times faster."""
     xp = namespace(values)
@@ -120,7 +93,9 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     xp = namespace(values)
     values, weights = _sorted(values, weights)
     below = xp.cumulative_sum(weights, axis=-1)[..., :-1]
-    return xp.sum(below * (1 - below) * _gaps(values), axis=-1)
+    # Summed from the other end: one less F would have no digits far out on the right.
+    above = xp.flip(xp.cumulative_sum(xp.flip(weights, axis=-1), axis=-1), axis=-1)[..., 1:]
+    return xp.sum(below * above * _gaps(values), axis=-1)
 
 
 def _entropies(law: Law) -> Array:
@@ -129,10 +104,16 @@ def _entropies(law: Law) -> Array:
     return _equal_steps(values) if law.weights is None else _weighted_steps(values, law.weights)
 
 
-def _pooled_entropy(stack: Stack) -> Array:
-    """H of the mixture of all members, (n,)."""
+def entropies_by_sorting(stack: Stack) -> tuple[Array, Array]:
+    """H of every member, (M, n), and of the mixture of all of them, (n,), for scalar draws."""
     xp = namespace(stack.reference)
-    values = _join([draws_of(group)[..., 0] for group in stack.groups])
+    entropies = xp.concat([_entropies(group) for group in stack.groups], axis=0)
+    return entropies, entropies[0, :] if stack.member_count == 1 else _pooled_entropy(stack)
+
+
+def _pooled_entropy(stack: Stack) -> Array:
+    xp = namespace(stack.reference)
+    values = in_one_row([draws_of(group)[..., 0] for group in stack.groups])
     equal = all(group.weights is None for group in stack.groups)
     if equal and stack.weights is None and len({group.count for group in stack.groups}) == 1:
         return _equal_steps(values)
@@ -141,13 +122,13 @@ def _pooled_entropy(stack: Stack) -> Array:
         w[start : start + group.atoms.lead[0]] * group.full_weights()
         for start, group in stack.offsets()
     ]
-    return _weighted_steps(values, xp.broadcast_to(_join(parts), values.shape))
+    return _weighted_steps(values, xp.broadcast_to(in_one_row(parts), values.shape))
 
 
 def _spread(stack: Stack) -> Array:
     xp = namespace(stack.reference)
     w = stack.member_weights()
-    values = _join([draws_of(group)[..., 0] for group in stack.groups])
+    values = in_one_row([draws_of(group)[..., 0] for group in stack.groups])
     order = xp.argsort(values, axis=-1, stable=False)
     gaps = _gaps(xp.take_along_axis(values, order, axis=-1))
     spread = xp.zeros_like(gaps)
@@ -170,16 +151,6 @@ def _spread(stack: Stack) -> Array:
     for m, step in enumerate(steps):
         spread = spread + w[m] * (step - mean) ** 2
     return 2 * xp.sum(spread * gaps, axis=-1)
-
-
-def _join(parts: list[Array]) -> Array:
-    """Arrays (m, n, A) of the groups as one (n, Σ m·A)."""
-    xp = namespace(*parts)
-    rows = []
-    for values in parts:
-        m, n, a = values.shape
-        rows.append(xp.reshape(xp.permute_dims(values, (1, 0, 2)), (n, m * a)))
-    return rows[0] if len(rows) == 1 else xp.concat(rows, axis=-1)
 
 
 def _sorted(values: Array, weights: Array) -> tuple[Array, Array]:

@@ -37,7 +37,7 @@ from kuq.forms.point_pairs import PointPairs
 from kuq.forms.scalar_pairs import DrawPairs, ScalarPairs
 from kuq.forms.scale_quadrature import OneScale, ScaleQuadrature
 from kuq.forms.slices import Slices
-from kuq.forms.sorted_draws import FewDraws, SortedDraws, Steps
+from kuq.forms.sorted_draws import SortedDraws, Steps
 from kuq.forms.spectral import Spectral
 
 FORMS: tuple[Form, ...] = (
@@ -48,7 +48,6 @@ FORMS: tuple[Form, ...] = (
     EvidentialLog(),
     Moments(),
     Clipped(),
-    FewDraws(),
     SortedDraws(),
     Steps(),
     ExponentialDraws(),

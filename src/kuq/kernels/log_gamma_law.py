@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from kuq._special import exp_remainder
+
 #: From here on the series of Stirling is exact, and lgamma would lose what it subtracts.
 _LARGE = 100.0
 
@@ -14,11 +16,7 @@ def log_density(shape: float, x: np.ndarray) -> np.ndarray:
     """The log density of log G at x, G of that shape, without cancellation at large shapes."""
     y = x - math.log(shape)
     with np.errstate(over="ignore"):  # far right the density is zero
-        cost = np.expm1(y) - y
-    # e^y − 1 − y by its series where it would cancel
-    series = y * y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5 * (1 + y / 6))))
-    cost = np.where(np.abs(y) < 0.01, series, cost)
-    return np.asarray(_log_peak(shape) - shape * cost)
+        return np.asarray(_log_peak(shape) - shape * exp_remainder(y))
 
 
 def _log_peak(shape: float) -> float:
