@@ -88,8 +88,6 @@ def partition_file(
         coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
         unknown = u.attrs.get("note") == OF_LEVELS_OF_POINTS
-        if unknown:  # what is not known is missing
-            u = u.assign(noise=(u["noise"] * np.nan).assign_attrs(u["noise"].attrs))
         with telling(progress):
             written(u.drop_encoding(), out, path)
     with opened(out) as grid:

@@ -82,7 +82,8 @@ def partition(
     }
     if call.layout.family is POINTS:
         history["note"] = OF_LEVELS_OF_POINTS
-        parts["noise"] = parts["noise"].assign_attrs(long_name="noise of the members, unknown")
+        missing = xr.full_like(parts["noise"], np.nan)
+        parts["noise"] = missing.assign_attrs(long_name="noise of the members, unknown")
     return xr.Dataset(parts, attrs={**kept_attributes(data), **history, **call.told}), call.score
 
 
