@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kuq.adapters.parameter_names import is_spread
 from kuq.errors import ParameterError
 from kuq.files.roles import listed
 
@@ -47,6 +49,27 @@ def matches(option: str, text: str, names: Sequence[str]) -> list[Match]:
     if twice:
         raise ParameterError(f"{option} {text!r} names {twice[0]!r} twice")
     return found
+
+
+def likely_patterns(names: Sequence[str]) -> str:
+    """Options that name columns of members, where some differ by a number only; else nothing.
+
+    >>> likely_patterns(["day", "T (K) run 1", "T (K) run 2", "T sd run 1", "T sd run 2"])
+    "--mean 'T (K) run {}' --std 'T sd run {}'"
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        for number in re.finditer("[0-9]+", name):
+            pattern = f"{name[: number.start()]}{{}}{name[number.end() :]}"
+            found.setdefault(pattern, []).append(name)
+    found = {pattern: own for pattern, own in found.items() if len(own) > 1 and "," not in pattern}
+    most = max(map(len, found.values()), default=0)
+    found = {pattern: own for pattern, own in found.items() if len(own) == most}
+    spreads = [pattern for pattern in found if is_spread(pattern)]
+    others = [pattern for pattern in found if pattern not in spreads]
+    if len(others) == len(spreads) == 1:
+        return f"--mean {shlex.quote(others[0])} --std {shlex.quote(spreads[0])}"
+    return " or ".join(f"--points {shlex.quote(pattern)}" for pattern in others)
 
 
 def _piece(text: str) -> str:
