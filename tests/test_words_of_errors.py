@@ -62,10 +62,28 @@ def test_torch():
     x = np.linspace(-1, 1, 20)[:, None].astype(np.float32)
     model = kuq.nn.Regressor(n_members=2, max_epochs=1).fit(x, x[:, 0])
     modules = [torch.nn.Linear(1, 1), torch.nn.Linear(3, 1)]
-    loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(x)), batch_size=5)
+    loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(x)), batch_size=6)
+    # Networks compute in single precision, and sums of 32 terms depend on the size of a batch.
+    np.testing.assert_allclose(model.predict(loader), model.predict(x), rtol=1e-4, atol=1e-5)
+    found, whole = (model.predict_uncertainty(X).total for X in (loader, x))
+    np.testing.assert_allclose(found, whole, rtol=1e-4, atol=1e-5)
+    pair = [torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)]
+    for inputs in (loader, DataLoader(torch.from_numpy(x), batch_size=7)):
+        found = kuq.nn.members(pair, inputs).members.value
+        assert torch.allclose(found, kuq.nn.members(pair, x).members.value)
+    rows = loader.dataset
     for ask in (model.predict, model.predict_distribution, lambda X: kuq.nn.members(modules, X)):
-        with pytest.raises(kuq.ParameterError, match="got DataLoader; predict batch by batch"):
-            ask(loader)
+        with pytest.raises(kuq.ParameterError, match=r"the loader shuffles.*shuffle=False"):
+            ask(DataLoader(rows, batch_size=5, shuffle=True))
+        with pytest.raises(kuq.ParameterError, match=r"TensorDataset gives single rows; pass Data"):
+            ask(rows)
+    with pytest.raises(kuq.InsufficientDataError, match="no rows"):
+        model.predict(DataLoader(TensorDataset(torch.zeros(0, 1)), batch_size=5))
+    with pytest.raises(kuq.ParameterError, match=r"no device 'cuda:77' here.*device=None"):
+        kuq.nn.Regressor(n_members=2, max_epochs=1, device="cuda:77").fit(x, x[:, 0])
+    with pytest.raises(kuq.ParameterError, match=r"2D array, got 1D.*Reshape your data") as error:
+        model.fit(x[:, 0], x[:, 0])
+    assert "array=" not in str(error.value)
     with pytest.raises(kuq.ParameterError, match=r"module 1: Linear fails on rows of shape \(1,\)"):
         kuq.nn.members(modules, x)
     with pytest.raises(kuq.ParameterError, match=r"each layer: \(32,\), got 32"):

@@ -284,3 +284,21 @@ def test_runs_that_are_missing_are_named(tmp_path, monkeypatch, capsys):
     assert "scenario 0, model 1, run 2 has no numbers (NaN throughout), nor have 3 more" in said
     assert "--nan omit leaves such members out" in said
     assert main([*words, "--nan", "omit"]) == 0
+
+
+def test_errors_about_levels_are_in_words_of_the_command(tmp_path, monkeypatch, capsys):
+    """They named options of Python, and groups by their positions."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(0).normal(size=(2, 3, 2, 4))
+    values[0, 2, 1:] = np.nan  # one run is left
+    values[..., 3] = np.nan  # a place of the sea
+    coords = {"scenario": ["ssp126", "ssp585"], "model": list("ABC")}
+    dims = ("scenario", "model", "run", "place")
+    xr.Dataset({"tas": (dims, values)}, coords=coords).to_netcdf("runs.nc")
+    command = ["decompose", "runs.nc", "--levels", "scenario,model,run", "--nan", "omit"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "got one in the group scenario ssp126, model C; pass --fixed run to take" in said
+    assert "unbiased=" not in said
+    assert main([*command, "--fixed", "run"]) == 0
+    assert "1 of 4 inputs have missing values (NaN) and no result" in capsys.readouterr().out
