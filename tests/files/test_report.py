@@ -182,3 +182,26 @@ def test_ticks_are_round_and_cover_the_data(low, high):
     assert ticks[-1] >= high * (1 - 1e-9)
     assert 4 <= len(ticks) <= 7
     assert all(len(f"{abs(t):.4g}".replace(".", "").strip("0").split("e")[0]) <= 3 for t in ticks)
+
+
+def test_largest_errors_and_dates_fit_a_window(browser, tmp_path):
+    """At 800 pixels the last column lay outside, and dates were broken into two lines."""
+    rng = np.random.default_rng(0)
+    ensemble = kuq.Ensemble(kuq.Normal(rng.normal(size=(6, 300)), 1.0))
+    pd = pytest.importorskip("pandas")
+    days = pd.Series(rng.normal(size=300), index=pd.date_range("2024-01-01", periods=300).date)
+    long = days.set_axis([f"flat number {i} in the street" for i in range(300)])
+    page = browser.new_page(viewport={"width": 800, "height": 900})
+    for y in (days, long):
+        path = kuq.report(ensemble, y=y, path=tmp_path / "p.html")
+        page.goto(path.as_uri())
+        for table in page.query_selector_all(".table"):
+            assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
+    path = kuq.report(ensemble, y=days, path=tmp_path / "p.html")
+    page.goto(path.as_uri())
+    one_line = 1.5 * page.evaluate("parseFloat(getComputedStyle(document.body).lineHeight)")
+    inside = "e => e.clientHeight - 2 * parseFloat(getComputedStyle(e).paddingTop)"
+    heights = [cell.evaluate(inside) for cell in page.query_selector_all("td.short")]
+    assert len(heights) >= 10
+    assert max(heights) < one_line
+    page.close()

@@ -181,9 +181,9 @@ def _table(ranking: RetentionComparison) -> Iterator[str]:
     )
     if len(order) > 1:
         said.append(
-            f"They hold for all {len(order)} at once, and those of differences for all pairs, so "
-            "that it is allowed for that the best was chosen by looking. Differences are paired, "
-            "over the same resamples."
+            f"They hold for all {len(order)} at once, and those of differences for all pairs, "
+            "which allows for choosing the best by looking. Differences are paired, over the same "
+            "resamples."
         )
     yield paragraph(" ".join(said))
     yield "<div class='table'><table><thead><tr><th>uncertainty</th>"
