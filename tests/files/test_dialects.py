@@ -248,3 +248,43 @@ def test_what_options_cannot_mean_is_refused(tmp_path, monkeypatch, capsys):
     ):
         assert main(["decompose", *options]) == 2
         assert word in capsys.readouterr().err
+
+
+ROWS = "01.01.2024;10,5;11,5\n02.01.2024;9,5;12\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Datum;Modell 1;Modell 2\n{ROWS};;\n;;\n",
+        "Datum;Modell 1;Modell 2;;\n" + ROWS.replace("\n", ";;\n"),
+        "\nDatum;Modell 1;Modell 2\n" + ROWS,
+    ],
+    ids=["empty lines", "empty columns", "an empty line first"],
+)
+def test_what_spreadsheets_leave_empty(tmp_path, text):
+    """Empty lines were missing values, and empty columns "appear twice"."""
+    (tmp_path / "p.csv").write_text(text)
+    layout = Layout(names=Names(points="Modell {}"))
+    result = decompose_file(tmp_path / "p.csv", kuq.CRPS(), layout=layout)
+    np.testing.assert_allclose(result.uncertainty.total, [1.0, 2.5], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"Export vom 3.1.\n\nDatum;Modell 1;Modell 2\n{ROWS}", ["first line", "remove what"]),
+        ("id;Modell 1;Modell 2;\na;1;2;x\n", ["line 2", "'x'", "without a name"]),
+        ("id,Modell 1,Modell 2\na,10%,12%\n", ["'10%'", "line 2", "units and signs belong"]),
+        ("id;Modell 1;Modell 2\na;1.200,50 €;9,0\n", ["'1.200,50 €'", "units and signs belong"]),
+        ("id;Modell 1;Modell 2\na;1;2\nb;-;3\n", ["missing (NaN) in line 3"]),
+        ("id;Modell 1;Modell 2\na;1;2\nb;n.a.;3\n", ["missing (NaN) in line 3"]),
+    ],
+)
+def test_what_exports_hold_beside_numbers(tmp_path, monkeypatch, capsys, text, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
+    assert main(["decompose", "p.csv", "--points", "Modell {}"]) == 2
+    said = capsys.readouterr().err
+    for word in words:
+        assert word in said

@@ -142,8 +142,9 @@ def add(commands: Commands) -> None:
     layout.add_argument(
         "--nan",
         choices=("raise", "propagate", "omit"),
-        help="missing numbers (NaN): an error, no result where they are, or leave such draws out "
-        "(default: propagate in .nc and .zarr, which have masks, else raise)",
+        help="missing numbers (NaN): an error, no result where they are, or leave out such draws, "
+        "or such members of an input of a table or array (default: propagate in .nc and .zarr, "
+        "which have masks, else raise)",
     )
     layout.add_argument(
         "--area-weights",

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 #: A table of draws has a column per member and draw; more are no table that anyone made.
 MOST_COLUMNS = 100_000
 _MISSING = frozenset(
-    ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "<NA>")
+    (
+        *("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None"),
+        *("<NA>", "-", "–", "—", "n.a.", "N.A.", "k.A.", "#NV"),
+    )
 )
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(
@@ -36,12 +39,15 @@ _DECIMAL = re.compile(
 #: What a spreadsheet takes for the start of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _CELLS = 2**18
+#: A number with something after it, or a currency before it.
+_WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,' ]*[^0-9.,'+\-eE\s:/_]|[$€£¥]\s*[0-9]")
+_UNITS = "; units and signs belong into the name of the column, and numbers alone into its cells"
 
 
 def read_header(path: Path, dialect: Dialect) -> list[str]:
     """The names of the columns, each of which appears once."""
     with rows_of(path, dialect) as (rows, _):
-        return _header(path, rows)
+        return _header(path, rows).names
 
 
 def read_csv(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFrame:
@@ -70,9 +76,10 @@ def _read(path: Path, dialect: Dialect, numbers: Collection[str], sure: bool) ->
 
     places: list[int] = []
     with rows_of(path, dialect) as (reader, line):
-        names = _header(path, reader)
+        header = _header(path, reader)
+        names = header.names
         values: dict[str, list[Any]] = {name: [] for name in names}
-        rows = _checked(path, names, reader, line)
+        rows = _checked(path, header, reader, line)
         size = max(1, _CELLS // len(names))
         while batch := list(itertools.islice(rows, size)):
             lines = [row.line for row in batch]
@@ -94,9 +101,9 @@ def _read(path: Path, dialect: Dialect, numbers: Collection[str], sure: bool) ->
 def _number_cells(path: Path, dialect: Dialect, numbers: Collection[str]) -> Iterator[Cell]:
     """What stands in the columns of numbers."""
     with rows_of(path, dialect) as (reader, line):
-        names = _header(path, reader)
-        for row in _checked(path, names, reader, line):
-            for name, cell in zip(names, row.cells, strict=True):
+        header = _header(path, reader)
+        for row in _checked(path, header, reader, line):
+            for name, cell in zip(header.names, row.cells, strict=True):
                 if name in numbers:
                     yield Cell(cell.strip(), name, row.line)
 
@@ -131,35 +138,53 @@ class _Row:
     cells: list[str]
 
 
-def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
+@dataclass(frozen=True)
+class _Header:
+    """The names of the columns; last ones without a name, as of spreadsheets, hold nothing."""
+
+    names: list[str]
+    width: int
+
+
+def _header(path: Path, reader: Iterator[list[str]]) -> _Header:
     names = [name.strip() for name in next((row for row in reader if row), [])]
-    if not names:
+    width = len(names)
+    if not any(names):
         raise ParameterError(f"{path} is empty")
-    if len(names) > MOST_COLUMNS:
+    if width > MOST_COLUMNS:
         raise ParameterError(
-            f"{path} has {len(names)} columns, more than the {MOST_COLUMNS} that are read; use "
+            f"{path} has {width} columns, more than the {MOST_COLUMNS} that are read; use "
             "rows for inputs and members, or .npz"
         )
+    while not names[-1]:
+        names.pop()
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise ParameterError(f"the column {name!r} appears twice")
         seen.add(name)
-    return names
+    return _Header(names, width)
 
 
 def _checked(
-    path: Path, names: list[str], reader: Iterator[list[str]], line: Callable[[], int]
+    path: Path, header: _Header, reader: Iterator[list[str]], line: Callable[[], int]
 ) -> Iterator[_Row]:
-    """Rows with as many fields as there are names; blank lines do not count."""
+    """Rows with as many fields as there are columns; blank lines do not count."""
+    count = len(header.names)
     for cells in reader:
-        if len(cells) == len(names):
-            yield _Row(line(), cells)
-        elif cells:
+        if not any(cells):
+            continue
+        if len(cells) != header.width:
             raise ParameterError(
-                f"{path} has {len(names)} columns ({listed(names)}) and line {line()} has "
+                f"{path} has {header.width} columns ({listed(header.names)}) and line {line()} has "
                 f"{len(cells)} fields; every line needs one field for each column"
             )
+        if any(cells[count:]):
+            extra = next(cell for cell in cells[count:] if cell)
+            raise ParameterError(
+                f"{path}: line {line()} has {extra[:80]!r} in a column without a name; name it"
+            )
+        yield _Row(line(), cells[:count])
 
 
 def _numbers(
@@ -183,7 +208,7 @@ def _numbers(
         else:
             raise ParameterError(
                 f"{path}: the column {name!r} must hold numbers, got {cell[:80]!r} in line "
-                f"{lines[place]}"
+                f"{lines[place]}{_UNITS if _WITH_UNIT.match(cell.strip()) else ''}"
             )
     return numbers
 

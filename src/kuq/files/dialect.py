@@ -214,6 +214,15 @@ def _separator(path: Path, encoding: str) -> str:
     cutting = {one: found for one, found in counts.items() if found and found[0] > 1}
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     if not cutting:
+        several = {one: found for one, found in counts.items() if len(found) > 2}
+        later = {one: found[-1] for one, found in several.items() if found[-2] == found[-1]}
+        one = max(later, key=lambda mark: later[mark], default=usual)
+        if later.get(one, 1) > 2:
+            raise ParameterError(
+                f"{path}: the first line has one field, and later lines have {later[one]}, "
+                f"separated by {_SHOWN[one]}; the names of the columns have to be the first line: "
+                "remove what stands above them"
+            )
         return usual
     even = [one for one, found in cutting.items() if len(set(found)) == 1]
     if len(even) > 1:

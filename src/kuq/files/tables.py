@@ -26,7 +26,7 @@ from kuq.adapters.parameter_names import is_spread, role_of
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.csv_text import read_csv, read_header
 from kuq.files.dialect import TextForm, find_dialect
-from kuq.files.patterns import is_pattern, likely_patterns, matches
+from kuq.files.patterns import is_pattern, like_quantiles, likely_patterns, matches
 from kuq.files.roles import (
     BY_OTHER_MEMBERS,
     DRAWS,
@@ -179,6 +179,18 @@ def _layout(
         return _wide_layout(columns, wide, by)
     if not {"nu", "alpha", "beta"} <= {name.lower() for name in columns}:
         likely = likely_patterns(columns)
+        usual = {role_of(name): name for name in columns}
+        if not likely and len(quantiles := like_quantiles(columns)) > 1:
+            raise ParameterError(
+                f"{listed(quantiles)} look like quantiles of one distribution, which no member "
+                "is; kuq.adapters.quantiles takes them in Python"
+            )
+        if not likely and {"loc", "scale"} <= usual.keys():
+            raise ParameterError(
+                f"{usual['loc']!r} and {usual['scale']!r} are those of one model; several are "
+                "needed to tell what is not known: mean_0, std_0, mean_1, std_1, or a column "
+                "'member' and one row per input and member"
+            )
         raise ParameterError(
             "a table needs numbered columns such as mean_0, std_0, mean_1, std_1, or a column "
             "'member' (--member) and one row per input and member, or names of the columns of "
