@@ -82,7 +82,10 @@ def spread_note(u: Any) -> str:
     """What the total of a result that is not split is; empty if it is split."""
     if hasattr(u, "is_split"):
         return "" if u.is_split else str(u.note)
-    return str(getattr(u, "attrs", {}).get("note", ""))
+    note = str(getattr(u, "attrs", {}).get("note", ""))
+    if not note and hasattr(u, "data_vars") and "epistemic" in u:  # a mean may have lost its note
+        return "spread" if np.isnan(values_of(u["epistemic"])).all() else ""
+    return note
 
 
 def components_of(u: Any) -> dict[str, Any]:
