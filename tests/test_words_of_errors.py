@@ -88,3 +88,21 @@ def test_torch():
         kuq.nn.members(modules, x)
     with pytest.raises(kuq.ParameterError, match=r"each layer: \(32,\), got 32"):
         kuq.nn.Regressor(hidden_sizes=32).fit(x, x[:, 0])
+
+
+def test_tables_and_pairs_of_members():
+    """A table has its rows first; pairs of means and deviations were "numbers of shape (2, 2)"."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"RF": [0.0, 1.0, 2.0], "GB": [1.0, 1.0, 5.0]}, index=list("abc"))
+    with pytest.raises(
+        kuq.ParameterError, match=r"rows first\).*kuq.Ensemble\(kuq.Point\(table.T\)\)"
+    ):
+        kuq.decompose(table, "crps")
+    u = kuq.decompose(kuq.Ensemble(kuq.Point(table.T)), "crps")
+    assert u.total.tolist() == [1.0, 0.0, 3.0]
+    pairs = [(np.zeros(3), np.ones(3)), (np.ones(3), np.ones(3))]
+    with pytest.raises(kuq.ParameterError, match=r"a list of 2 pairs.*for mean, std in pairs\]\)"):
+        kuq.Ensemble(pairs)
+    with pytest.raises(kuq.ParameterError, match=r"point predictions \(members, rows\) as"):
+        kuq.Ensemble([[0.0, 1.0], [2.0, 3.0]])
+    assert kuq.Ensemble([kuq.Normal(mean, std) for mean, std in pairs]).member_count == 2
