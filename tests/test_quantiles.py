@@ -273,6 +273,31 @@ def test_log_densities_against_scipy():
     np.testing.assert_allclose(law.log_density(1.0), t.logpdf(1.0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", sorted(CASES.keys() - {"Samples"}))  # draws have no density
+def test_no_outcome_is_infinite_and_what_is_missing_has_no_density(name, kind):
+    """Points called NaN a miss, normals gave −4e305 and low-rank normals NaN at infinity."""
+    case = CASES[kind]
+    with opened(name) as library:
+        law = case.make(**{key: library.array(value) for key, value in case.parameters.items()})
+        y = np.zeros(law.batch_shape + law.event_shape)
+        y.reshape(*law.batch_shape, -1)[..., 0] = math.inf  # one coordinate is enough
+        assert np.all(to_numpy(law.log_density(library.array(y))) == -math.inf)
+        assert np.all(to_numpy(law.log_density(library.array(-y))) == -math.inf)
+        y[np.isinf(y)] = math.nan
+        assert np.all(np.isnan(to_numpy(law.log_density(library.array(y)))))
+
+
+@pytest.mark.parametrize("z", [1e5, 1e9, 1e160, 1e300])
+def test_far_out_the_density_of_student_t_is_a_power(z):
+    df, scale = 3.0, 0.5
+    with mp.workdps(40):
+        constant = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(df * mp.pi) / 2
+        exact = constant - mp.log(scale) - (df + 1) / 2 * mp.log1p(mp.mpf(z) ** 2 / df)
+    found = kuq.StudentT(df, 1.0, scale).log_density(1.0 + scale * z)
+    assert found == pytest.approx(float(exact), rel=1e-13)
+
+
 def test_standard_deviations():
     assert float(kuq.Normal(0.0, 3.0).std()) == 3.0
     assert float(kuq.StudentT(2.0, 0.0, 3.0).std()) == math.inf

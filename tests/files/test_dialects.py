@@ -8,6 +8,7 @@ import pytest
 import kuq
 from kuq.cli import main
 from kuq.files import Layout, TextForm, decompose_file
+from kuq.files.roles import Names
 
 pd = pytest.importorskip("pandas")
 
@@ -61,9 +62,22 @@ REFUSED = {
     "both marks": (
         "mean_0;std_0;mean_1;std_1\n0,5;1;2;1\n0,5;1;2.5;1\n", ["'2.5'", "'mean_1'", "line 3"]
     ),
-    "separators and decimals": (
-        "mean_0;std_0;mean_1;std_1\n1.234,5;1;2;1\n", ["'1.234,5'", "'mean_0'", "line 2"]
+    "points beside decimal commas": (
+        "mean_0;std_0;mean_1;std_1\n0,5;1;2;1\n1.234;1;2;1\n",
+        ["'1.234'", "'mean_0'", "line 3", "--thousands ."],
     ),
+    "commas beside decimal points": (
+        "mean_0;std_0;mean_1;std_1\n0.5;1;2;1\n1,234;1;2;1\n",
+        ["'1,234'", "line 3", "--thousands ,"],
+    ),
+    "two ways to separate thousands": (
+        "mean_0;std_0;mean_1;std_1\n1'234;1;2;1\n1.234,5;1;2;1\n",
+        ["'1.234,5'", "points", "apostrophes"],
+    ),
+    "one mark for both": (
+        "mean_0;std_0;mean_1;std_1\n1,234,567;1;2;1\n0,5;1;2;1\n", ["','", "'0,5'", "1,234,567"]
+    ),
+    "groups that are none": ("mean_0;std_0;mean_1;std_1\n12,34,5;1;2;1\n", ["'12,34,5'", "line 2"]),
     "two separators": ("a;mean_0,mean_1;b,c\n1;2,3;4,5\n", ["';'", "','"]),
 }  # fmt: skip
 
@@ -114,6 +128,58 @@ def test_the_index_of_pandas_has_no_name(tmp_path):
     result = decompose_file(tmp_path / "q.csv", kuq.CRPS())
     assert result.dims == ("row",)
     assert result.only.notes == ()
+
+
+#: Decimal mark and what separates thousands, as Germany, the United States, Switzerland, France and
+#: the SI write numbers.
+COUNTRIES = [(",", "."), (".", ","), (".", "'"), (",", "\u202f"), (".", " ")]
+
+
+@pytest.mark.parametrize(("decimal", "between"), COUNTRIES)
+@pytest.mark.parametrize("places", [0, 2])
+def test_separated_thousands(tmp_path, decimal, between, places):
+    """10.125,73 and 10,125.73 were refused, though each says what its marks are."""
+    rng = np.random.default_rng(5)
+    values = np.round(10.0 ** rng.uniform(0, 7, size=(3, 30)), places)
+    values[:, 0] = [1234567, 12, 1000]  # several groups tell, where there are no decimals
+
+    def written(value):
+        text = f"{value:,.{places}f}".replace(".", "d").replace(",", between)
+        return f'"{text.replace("d", decimal)}"'
+
+    lines = [";".join(map(written, row)) for row in values.T]
+    (tmp_path / "p.csv").write_text("\n".join(["a;b;c", *lines]), encoding="utf-8")
+    layout = Layout(names=Names(points="a,b,c"))
+    result = decompose_file(tmp_path / "p.csv", kuq.CRPS(), layout=layout)
+    expected = kuq.decompose(kuq.Ensemble(kuq.Point(values)), kuq.CRPS())
+    np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-12)
+    assert "between thousands" in result.only.notes[0]
+    back = pd.read_csv(result.out, sep=";", decimal=decimal if places else ".")
+    np.testing.assert_allclose(back["total"], expected.total, rtol=1e-12)
+
+
+def test_thousands_are_read_when_told(tmp_path, monkeypatch, capsys):
+    """10,126 alone may be ten: numbers had to be written again without separators."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text('store,model 1,model 2\nF0,"10,126",950\nF1,"9,001","1,000"\n')
+    told = ["decompose", "p.csv", "--points", "model {}", "--score", "squared"]
+    assert main(told) == 2
+    assert "--decimal , or --thousands ," in capsys.readouterr().err
+    assert main([*told, "--thousands", ","]) == 0
+    expected = [(10126 - 950) ** 2, (9001 - 1000) ** 2]
+    np.testing.assert_allclose(pd.read_csv("p-uncertainty.csv")["total"], expected, rtol=1e-12)
+    capsys.readouterr()
+    for marks, word in (
+        (["--thousands", ",", "--decimal", ","], "both ','"),
+        (["--thousands", "x"], "'space'"),
+    ):
+        assert main([*told, *marks]) == 2
+        assert word in capsys.readouterr().err
+    (tmp_path / "q.csv").write_text("model 1;model 2\n1.234;0,5\n1.000;2\n")
+    told[1] = "q.csv"
+    assert main([*told, "--thousands", "."]) == 0
+    written = pd.read_csv("q-uncertainty.csv", sep=";", decimal=",")
+    np.testing.assert_allclose(written["total"], [1233.5**2, 998.0**2], rtol=1e-12)
 
 
 THREE_DECIMALS = "mean_0;std_0;mean_1;std_1\n1,234;1,100;2,111;1,000\n2,345;1,100;2,222;1,000\n"
@@ -182,3 +248,43 @@ def test_what_options_cannot_mean_is_refused(tmp_path, monkeypatch, capsys):
     ):
         assert main(["decompose", *options]) == 2
         assert word in capsys.readouterr().err
+
+
+ROWS = "01.01.2024;10,5;11,5\n02.01.2024;9,5;12\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Datum;Modell 1;Modell 2\n{ROWS};;\n;;\n",
+        "Datum;Modell 1;Modell 2;;\n" + ROWS.replace("\n", ";;\n"),
+        "\nDatum;Modell 1;Modell 2\n" + ROWS,
+    ],
+    ids=["empty lines", "empty columns", "an empty line first"],
+)
+def test_what_spreadsheets_leave_empty(tmp_path, text):
+    """Empty lines were missing values, and empty columns "appear twice"."""
+    (tmp_path / "p.csv").write_text(text)
+    layout = Layout(names=Names(points="Modell {}"))
+    result = decompose_file(tmp_path / "p.csv", kuq.CRPS(), layout=layout)
+    np.testing.assert_allclose(result.uncertainty.total, [1.0, 2.5], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"Export vom 3.1.\n\nDatum;Modell 1;Modell 2\n{ROWS}", ["first line", "remove what"]),
+        ("id;Modell 1;Modell 2;\na;1;2;x\n", ["line 2", "'x'", "without a name"]),
+        ("id,Modell 1,Modell 2\na,10%,12%\n", ["'10%'", "line 2", "units and signs belong"]),
+        ("id;Modell 1;Modell 2\na;1.200,50 €;9,0\n", ["'1.200,50 €'", "units and signs belong"]),
+        ("id;Modell 1;Modell 2\na;1;2\nb;-;3\n", ["missing (NaN) in line 3"]),
+        ("id;Modell 1;Modell 2\na;1;2\nb;n.a.;3\n", ["missing (NaN) in line 3"]),
+    ],
+)
+def test_what_exports_hold_beside_numbers(tmp_path, monkeypatch, capsys, text, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
+    assert main(["decompose", "p.csv", "--points", "Modell {}"]) == 2
+    said = capsys.readouterr().err
+    for word in words:
+        assert word in said

@@ -249,3 +249,25 @@ def test_an_outcome_without_a_dimension_is_said_to_judge_all_along_it(tmp_path):
     data.to_netcdf(tmp_path / "t.nc")
     result = decompose_file(tmp_path / "t.nc", kuq.CRPS(), layout=Layout(target="obs"))
     assert "'obs' has no 'time': each value judges all of them" in result.only.notes
+
+
+def test_what_happened_is_asked_for_in_words_that_work(tmp_path, monkeypatch, capsys):
+    """Of draws the error proposed --points; of a target alone it said "among nothing"."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    drawn = (("model", "number", "time"), rng.normal(size=(2, 3, 9)))
+    seen = ("time", rng.normal(size=9))
+    xr.Dataset({"t2m": drawn, "tp": drawn, "obs": seen}).to_netcdf("f.nc")
+    command = ["decompose", "f.nc", "--member", "model", "--draws", "number", "--target", "obs"]
+    assert main(command) == 2
+    assert "as in --samples t2m, or give" in capsys.readouterr().err
+    assert main([*command, "--samples", "t2m"]) == 0
+    pairs = {"t_mean": drawn, "t_std": ("time", np.ones(9)), "p_mean": drawn, "p_std": drawn}
+    xr.Dataset({**pairs, "obs": seen}).isel(number=0).to_netcdf("g.nc")
+    assert main(["decompose", "g.nc", "--target", "obs"]) == 2
+    assert "as in --loc t_mean --scale t_std, or give" in capsys.readouterr().err
+    assert main(["decompose", "f.nc", "--target", "{}"]) == 2
+    assert "nothing is left that could be a prediction" in capsys.readouterr().err
+    data = xr.DataArray(rng.normal(size=(2, 3)), dims=("member", "latitude"), name="t")
+    with pytest.raises(kuq.ShapeError, match=r"same, rename\(\{'lat': 'latitude'\}\) names"):
+        kuq.report(data, y=data.isel(member=0).rename(latitude="lat"), path="r.html")

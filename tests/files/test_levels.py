@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -184,11 +186,19 @@ def test_levels_are_for_grids(tmp_path):
 
 def cells_of(page, first):
     """The cells of the row of a table that begins with a text."""
-    row = page.split(f"<td>{first}</td>")[1].split("</tr>")[0]
+    row = page.split(f">{first}</td>")[1].split("</tr>")[0]
     return [cell.split("</td>")[0] for cell in row.split("<td>")[1:]]
 
 
-def test_the_command_writes_a_page_with_one_scale(tmp_path, capsys):
+def ends_of_scales(text, wanted):
+    """The total, a sum, has a scale of its own: on one scale hardly any colours were left."""
+    top = {name: float(part.max()) for name, part in wanted.data_vars.items()}
+    total, parts = top.pop("total"), max(top.values())
+    ends = [figures.shown(total), *[figures.shown(parts)] * len(top)]
+    assert re.findall(r">([^<>]*)</text></svg>", text)[-len(ends) :] == ends
+
+
+def test_the_command_writes_a_page_with_one_scale_for_all_parts(tmp_path, capsys):
     path = save(runs(), tmp_path / "runs.nc")
     page = tmp_path / "page.html"
     words = ["decompose", str(path), "--levels", ",".join(LEVELS), "--score", "gaussian:median"]
@@ -206,9 +216,8 @@ def test_the_command_writes_a_page_with_one_scale(tmp_path, capsys):
         if name != "total":
             assert shown[1] == f"{100 * values.mean() / wanted.total.values.mean():.1f} %"
     assert text.count("aria-label='map of") == len(wanted.data_vars)
-    # The numbers at the ends of a scale, which are the same in all maps.
-    largest = figures.shown(max(float(wanted[name].max()) for name in wanted.data_vars))
-    assert text.count(f">{largest}</text></svg>") == len(wanted.data_vars)
+    # The numbers at the ends of a scale, which are the same in the maps of all parts.
+    ends_of_scales(text, wanted)
     assert "Levels: scenario × model / run, fixed: scenario." in text
     assert "How far members differ by run inside of scenario and model" in text
     assert "runs-uncertainty.nc" in text
@@ -235,8 +244,8 @@ def test_a_page_of_levels_has_labels_and_refuses_what_it_cannot_show(tmp_path):
     options = {"levels": ("model", "run"), "path": tmp_path / "page.html"}
     path = kuq.report(runs, kuq.SquaredError(), labels=["a", "b", "<c>", "d"], **options)
     text = path.read_text(encoding="utf-8")
-    first = text.index("<td>&lt;c&gt;</td>")
-    assert all(first < text.index(f"<td>{name}</td>") for name in "abd")
+    first = text.index("<td class=short>&lt;c&gt;</td>")
+    assert all(first < text.index(f"<td class=short>{name}</td>") for name in "abd")
     assert cells_of(text, "&lt;c&gt;")[:4] == ["26", "1", "25", "0"]
     for given in ({"y": np.zeros(4)}, {"names": ["a"] * 6}):
         with pytest.raises(kuq.ParameterError, match=next(iter(given))):
@@ -260,14 +269,14 @@ def test_outcomes_that_are_grids_have_maps_of_their_cells(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "Cell by cell under the CRPS, mean over inputs." in text
     wanted = kuq.xarray.decompose(data, "crps", level_dims=LEVELS[:2]).mean("time")
-    largest = max(float(wanted[name].max()) for name in wanted.data_vars)
-    assert text.count("aria-label='map of") == len(wanted.data_vars) - 1 == 3  # no noise is known
-    assert text.count(f">{figures.shown(largest)}</text></svg>") == 3
+    wanted = wanted.drop_vars("noise")  # of which nothing is known
+    assert text.count("aria-label='map of") == len(wanted.data_vars) == 3
+    ends_of_scales(text, wanted)
     runs = kuq.Ensemble(kuq.Point(values, event_ndim=2), member_ndim=2)
     own = kuq.report(runs, kuq.Energy(), levels=LEVELS[:2], path=tmp_path / "own.html")
     own = own.read_text(encoding="utf-8")
     assert own.count("aria-label='map of") == 3
-    assert own.count(f">{figures.shown(largest)}</text></svg>") == 3
+    ends_of_scales(own, wanted)
 
 
 def test_runs_that_are_missing_are_named(tmp_path, monkeypatch, capsys):
@@ -284,3 +293,21 @@ def test_runs_that_are_missing_are_named(tmp_path, monkeypatch, capsys):
     assert "scenario 0, model 1, run 2 has no numbers (NaN throughout), nor have 3 more" in said
     assert "--nan omit leaves such members out" in said
     assert main([*words, "--nan", "omit"]) == 0
+
+
+def test_errors_about_levels_are_in_words_of_the_command(tmp_path, monkeypatch, capsys):
+    """They named options of Python, and groups by their positions."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(0).normal(size=(2, 3, 2, 4))
+    values[0, 2, 1:] = np.nan  # one run is left
+    values[..., 3] = np.nan  # a place of the sea
+    coords = {"scenario": ["ssp126", "ssp585"], "model": list("ABC")}
+    dims = ("scenario", "model", "run", "place")
+    xr.Dataset({"tas": (dims, values)}, coords=coords).to_netcdf("runs.nc")
+    command = ["decompose", "runs.nc", "--levels", "scenario,model,run", "--nan", "omit"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "got one in the group scenario ssp126, model C; pass --fixed run to take" in said
+    assert "unbiased=" not in said
+    assert main([*command, "--fixed", "run"]) == 0
+    assert "1 of 4 inputs have missing values (NaN) and no result" in capsys.readouterr().out

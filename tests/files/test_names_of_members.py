@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 import pytest
 
@@ -185,3 +187,30 @@ def test_an_outcome_among_the_keys_of_a_long_table_is_pointed_out(folder, capsys
     (folder / "p.csv").write_text(f"id,outcome,member,mean,std\n{rows}")
     assert main(["decompose", "p.csv"]) == 0
     assert "if 'outcome' is what happened, --target outcome" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("header", "proposed"),
+    [
+        ("Datum;Temp (°C) Model 1;Temp (°C) Model 2;Messung (°C)", "--points 'Temp (°C) Model {}'"),
+        ("t;Temp (°C) Model 1;Std (°C) Model 1;Temp (°C) Model 2;Std (°C) Model 2",
+         "--mean 'Temp (°C) Model {}' --std 'Std (°C) Model {}'"),
+        ("date;m1;m2;m3;observed", "--points 'm{}'"),
+        ("id;pred_1;pred_2", "--points 'pred_{}'"),
+        ("T2 run 1;T2 run 2;T2 run 3", "--points 'T2 run {}'"),
+        ("House;RandomForest;XGBoost", "--points a,b,c"),
+        ("id;mean_rf;std_rf;mean_gb;std_gb", "--mean 'mean_{}' --std 'std_{}'"),
+        ("id;Net A mean;Net A sd;Net B mean;Net B sd", "--mean 'Net {} mean' --std 'Net {} sd'"),
+        ("id;q10;q50;q90", "look like quantiles of one distribution"),
+        ("id;mean;std", "'mean' and 'std' are those of one model"),
+    ],
+)  # fmt: skip
+def test_the_likely_option_is_proposed(folder, capsys, header, proposed):
+    """The error had options for other names only, so that each table took another attempt."""
+    columns = header.split(";")
+    rows = [";".join(f"{i + k / 2}" for k in range(len(columns))) for i in range(3)]
+    (folder / "p.csv").write_text("\n".join([header, *rows]), encoding="utf-8-sig")
+    assert main(["decompose", "p.csv"]) == 2
+    assert proposed in capsys.readouterr().err
+    if proposed.startswith("--") and "{}" in proposed:
+        assert main(["decompose", "p.csv", *shlex.split(proposed)]) == 0

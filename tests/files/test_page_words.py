@@ -76,7 +76,7 @@ def test_worst_fields_keep_their_score_where_there_is_little_room(tmp_path):
     fields = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 12, 4, 4)), 1.0, event_ndim=2))
     assert "<th>score</th>" in page_of(fields, tmp_path, y=rng.normal(size=(12, 4, 4)))
     numbers = kuq.Ensemble(kuq.Normal(rng.normal(size=(3, 12)), 1.0))
-    assert "<th class=roomy>score</th>" in page_of(numbers, tmp_path, y=rng.normal(size=12))
+    assert "<th class='roomy'>score</th>" in page_of(numbers, tmp_path, y=rng.normal(size=12))
 
 
 def test_a_recalibrated_split_follows_its_factors(tmp_path):

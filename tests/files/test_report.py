@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from scipy import stats
 
 import kuq
 from kuq.files import Layout, decompose_file
 from kuq.reports.decomposition import decomposition_report
-from kuq.reports.figures import round_limits
+from kuq.reports.figures import plain, round_limits
 from kuq.reports.outlier import outlying_member
 
 FILE = "<img src=x onerror=alert(1)>&'\"<script>alert(3)"  # a name of a file has no slash
@@ -182,3 +184,52 @@ def test_ticks_are_round_and_cover_the_data(low, high):
     assert ticks[-1] >= high * (1 - 1e-9)
     assert 4 <= len(ticks) <= 7
     assert all(len(f"{abs(t):.4g}".replace(".", "").strip("0").split("e")[0]) <= 3 for t in ticks)
+
+
+def test_largest_errors_and_dates_fit_a_window(browser, tmp_path):
+    """At 800 pixels the last column lay outside, and dates were broken into two lines."""
+    rng = np.random.default_rng(0)
+    ensemble = kuq.Ensemble(kuq.Normal(rng.normal(size=(6, 300)), 1.0))
+    pd = pytest.importorskip("pandas")
+    days = pd.Series(rng.normal(size=300), index=pd.date_range("2024-01-01", periods=300).date)
+    long = days.set_axis([f"flat number {i} in the street" for i in range(300)])
+    page = browser.new_page(viewport={"width": 800, "height": 900})
+    for y in (days, long):
+        path = kuq.report(ensemble, y=y, path=tmp_path / "p.html")
+        page.goto(path.as_uri())
+        for table in page.query_selector_all(".table"):
+            assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
+    path = kuq.report(ensemble, y=days, path=tmp_path / "p.html")
+    page.goto(path.as_uri())
+    one_line = 1.5 * page.evaluate("parseFloat(getComputedStyle(document.body).lineHeight)")
+    inside = "e => e.clientHeight - 2 * parseFloat(getComputedStyle(e).paddingTop)"
+    heights = [cell.evaluate(inside) for cell in page.query_selector_all("td.short")]
+    assert len(heights) >= 10
+    assert max(heights) < one_line
+    page.close()
+
+
+def test_thousands_are_written_out(tmp_path):
+    """Years along an axis were 2.05·10³ and 2.06·10³, and so were rents."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 8, 11))
+    xr = pytest.importorskip("xarray")
+    coords = {"year": np.arange(2050, 2061)}
+    data = xr.DataArray(values, dims=("member", "lat", "year"), coords=coords)
+    page = kuq.report(data, path=tmp_path / "p.html").read_text("utf-8")
+    assert all(f">{year}<" in page for year in (2050, 2060))
+    assert "2.05·10" not in page
+    assert [plain(v) for v in (999.4, 1364.2, -52_300.0, 2e6)] == ["999", "1364", "−52300", "2·10⁶"]
+
+
+def test_coverage_that_is_nearly_right_does_not_contradict_itself(tmp_path):
+    """384 of 442 were "84 to 90 %", too narrow for 90 %."""
+    y = np.where(np.arange(442) < 384, 0.0, 9.0)
+    page = kuq.report(
+        kuq.Ensemble(kuq.Normal(np.zeros((2, 442)), 1.0)), y=y, path=tmp_path / "p.html"
+    )
+    said = re.search(r"interval ([0-9.]+) to ([0-9.]+) %\)([^.]*)", page.read_text("utf-8"))
+    high = stats.binomtest(384, 442).proportion_ci(method="wilson").high
+    assert abs(float(said[2]) - 100 * high) < 0.5
+    assert float(said[2]) < 90
+    assert "too narrow" in said[3]

@@ -281,6 +281,19 @@ def test_a_report_from_memory(folder):
     assert (folder / "mine.html").read_text() == "mine"
 
 
+def test_names_of_rows_are_labels_and_outcomes_are_in_their_order(folder):
+    pandas = pytest.importorskip("pandas")
+    ensemble = kuq.Ensemble(kuq.Normal([[0.0, 1.0, 2.0], [0.0, 1.0, 5.0]], 1.0))
+    with pytest.raises(kuq.ShapeError, match=r"2 members need 2 names, got 3; .*labels= names the"):
+        kuq.report(ensemble, names=["a", "b", "c"], path="r.html")
+    y = pandas.Series([1.0, 2.0, 3.0], index=["c", "b", "a"])
+    with pytest.raises(kuq.ParameterError, match=r"'a' is at the place of 'c'.*y.loc"):
+        kuq.report(ensemble, labels=["a", "b", "c"], y=y, path="r.html")
+    labels = pandas.Series(["a", "b", "c"], index=[7, 8, 9])
+    for fitting in (y.loc[labels.to_list()], y.rename({"a": "x"}), y.reset_index(drop=True)):
+        assert kuq.report(ensemble, labels=labels, y=fitting, path="r.html").is_file()
+
+
 def test_reports_of_several_predictions_of_any_kind(folder):
     rng = np.random.default_rng(12)
     loc, std, y = calibrated(13, rows=30)

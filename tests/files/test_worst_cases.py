@@ -103,7 +103,7 @@ def test_axes_of_inputs_vectors_and_a_spread(tmp_path):
     points = kuq.Ensemble(kuq.Point(rng.normal(size=(3, 14))))
     page = kuq.report(points, y=rng.normal(size=14), path=tmp_path / "points.html")
     words, (head, *rows) = section(page, "The largest errors")
-    assert head[-2:] == ["total", "high there"]
+    assert head[-2:] == ["spread", "high there"]
     assert {row[-1] for row in rows} <= {"spread", "–"}
     assert "spread was high in" in words
 

@@ -108,3 +108,14 @@ def test_a_backbone_for_other_inputs_is_told_what_it_got():
     with pytest.raises(kuq.ShapeError, match=r"inputs of shape \(2, 3\).*mat1 and mat2") as caught:
         model.fit(*sine(20))
     assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_numbers_told_of_images_have_the_score_of_numbers():
+    """A scalar of every image was judged by the energy score, which is for fields."""
+    rng = np.random.default_rng(3)
+    images = rng.normal(size=(8, 1, 8, 8))
+    settings = {"n_members": 2, "max_epochs": 1}
+    scalar = kuq.nn.Regressor(**settings).fit(images, images.mean(axis=(1, 2, 3)))
+    assert scalar.predict_uncertainty(images).score == kuq.CRPS()
+    field = kuq.nn.Regressor(**settings).fit(images, images[:, 0])
+    assert field.predict_uncertainty(images).score == kuq.Energy()

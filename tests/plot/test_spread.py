@@ -27,3 +27,18 @@ def test_points_are_one_curve():
     assert labels(alone) == [alone.attrs["note"]]
     split = kuq.decompose(kuq.Ensemble(kuq.Normal(points, 1.0)), kuq.CRPS())
     assert labels(split) == ["total", "aleatoric", "epistemic"]
+
+
+def test_maps_and_bands_of_what_is_not_split():
+    """A map of the epistemic part of single values, which is unknown, would be empty."""
+    xr = pytest.importorskip("xarray")
+    values = np.random.default_rng(0).normal(size=(3, 2, 5, 4, 6))
+    runs = xr.DataArray(values, dims=("model", "member", "time", "lat", "lon"))
+    u = kuq.xarray.decompose(runs.isel(model=0), "crps")
+    for one in (u.isel(time=0), u.mean("time", keep_attrs=False)):
+        ax = kuq.plot.uncertainty_map(one)
+        assert ax.get_title() == "total"
+        assert np.isfinite(np.ma.filled(ax.collections[0].get_array(), np.nan)).all()
+    levels = kuq.xarray.decompose(runs, "variance", level_dims=("model", "member"))
+    ax = kuq.plot.partition(levels.mean(("lat", "lon"), keep_attrs=False))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["member", "model"]

@@ -13,6 +13,7 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
+    VotingRegressor,
 )
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -391,3 +392,24 @@ def test_leaves_of_one_row_are_single_values_in_words():
     assert re.match(r"8 members, each a law of up to \d+ values; 6", in_words(some, {"row": 6}))
     draws = kuq.Ensemble(kuq.Samples(np.zeros((3, 6, 1))))
     assert in_words(draws, {"row": 6}).startswith("3 members, each with one draw;")
+
+
+def test_a_vote_of_others_is_pointed_to_a_bag():
+    """The error printed the whole estimator over several lines, and no way out."""
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)
+    vote = VotingRegressor([("a", Ridge()), ("b", RandomForestRegressor(3))]).fit(X, y)
+    with pytest.raises(kuq.ParameterError) as error:
+        kuq.sklearn.UncertaintyRegressor.from_fitted(vote, X, y)
+    said = str(error.value)
+    assert "got VotingRegressor of Ridge, RandomForestRegressor; bag the regressor" in said
+    assert "\n" not in said
+
+
+def test_the_default_forest_has_leaves_that_know_noise():
+    """Its leaves had five rows, of which its own results said that they know too little noise."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(500, 3))
+    y = X[:, 0] + rng.normal(size=500)
+    u = kuq.sklearn.UncertaintyRegressor(random_state=0).fit(X, y).predict_uncertainty(X[:50])
+    assert u.is_split
+    assert u.note == ""

@@ -62,3 +62,31 @@ def test_wrong_use_is_refused():
         kuq.xarray.selective_prediction(UNCERTAINTY, ERROR, "lon")
     with pytest.raises(kuq.ShapeError, match="different coordinates"):
         kuq.xarray.selective_prediction(UNCERTAINTY, ERROR.assign_coords(lead=[1, 2]))
+
+
+def test_longitudes_that_count_from_another_place_are_pointed_out():
+    """The remedy in the error, reindex_like, made half of the globe missing."""
+    rng = np.random.default_rng(0)
+    east = xr.DataArray(
+        rng.normal(size=(3, 8)), dims=("member", "lon"), coords={"lon": np.arange(8) * 45.0}
+    )
+    seen = east.isel(member=0, drop=True)
+    west = seen.assign_coords(lon=(seen.lon + 180) % 360 - 180).sortby("lon")
+    for one, other, said in (
+        (east, west, "other.assign_coords(lon=other.lon % 360) first"),
+        (
+            east.assign_coords(lon=west.lon.values),
+            seen,
+            "other.assign_coords(lon=(other.lon + 180) % 360 - 180) first",
+        ),
+    ):
+        with pytest.raises(kuq.ShapeError) as error:
+            kuq.xarray.score(one, other, "crps")
+        assert said in str(error.value)
+    same = west.assign_coords(lon=west.lon % 360).reindex_like(seen)
+    xr.testing.assert_identical(
+        kuq.xarray.score(east, same, "crps"), kuq.xarray.score(east, seen, "crps")
+    )
+    with pytest.raises(kuq.ShapeError) as error:
+        kuq.xarray.score(east, seen.assign_coords(lon=seen.lon + 1), "crps")
+    assert "turns of 360" not in str(error.value)

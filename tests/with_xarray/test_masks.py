@@ -52,7 +52,7 @@ def test_masked_cells_are_no_part_of_the_field(law, score):
     for policy in (None, "propagate"):
         found = kuq.xarray.decompose(data, score, event_dims=FIELD, nan_policy=policy)
         np.testing.assert_allclose(found.total, expected.total, rtol=1e-7)
-        np.testing.assert_allclose(found.epistemic, expected.epistemic, rtol=1e-7)
+        np.testing.assert_allclose(found.epistemic, expected.to_frame().epistemic, rtol=1e-7)
         assert f"{SEA.sum()} of 30 cells are missing" in found.attrs["left_out"]
     lazy = data.chunk(time=1)
     options = {"event_dims": FIELD, "nan_policy": "propagate"}

@@ -142,8 +142,9 @@ def add(commands: Commands) -> None:
     layout.add_argument(
         "--nan",
         choices=("raise", "propagate", "omit"),
-        help="missing numbers (NaN): an error, no result where they are, or leave such draws out "
-        "(default: propagate in .nc and .zarr, which have masks, else raise)",
+        help="missing numbers (NaN): an error, no result where they are, or leave out such draws, "
+        "or such members of an input of a table or array (default: propagate in .nc and .zarr, "
+        "which have masks, else raise)",
     )
     layout.add_argument(
         "--area-weights",
@@ -162,6 +163,9 @@ def add(commands: Commands) -> None:
     written = parser.add_argument_group("text, .csv and .tsv, where the file does not tell")
     written.add_argument("--delimiter", metavar="MARK", help="what separates fields: , ; | or tab")
     written.add_argument("--decimal", metavar="MARK", help="the decimal mark of numbers: . or ,")
+    written.add_argument(
+        "--thousands", metavar="MARK", help="what separates thousands of numbers: . , ' or space"
+    )
     written.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1 or cp1252")
     drawing = parser.add_argument_group("Monte Carlo, where a score has no closed form")
     drawing.add_argument("--monte-carlo", type=natural_number, metavar="N", help="draws per member")
@@ -186,7 +190,7 @@ def run(options: argparse.Namespace) -> int:
         options.nan,
         options.target,
         options.area_weights,
-        TextForm(options.delimiter, options.decimal, options.encoding),
+        TextForm(options.delimiter, options.decimal, options.encoding, options.thousands),
         options.by,
     )
     layout.check_format(options.file.suffix.lower())

@@ -23,7 +23,7 @@ def of_coordinates(values: Array, event_ndim: int) -> Array:
     xp = namespace(values)
     axes = tuple(range(values.ndim - event_ndim, values.ndim))
     # +inf (a point mass hit) and −inf (another one missed) make a miss.
-    missed = xp.any(values == -math.inf, axis=axes)
+    missed = xp.any(values == -math.inf, axis=axes) & ~xp.any(xp.isnan(values), axis=axes)
     total = xp.sum(xp.where(values == -math.inf, xp.zeros_like(values), values), axis=axes)
     return xp.where(missed, xp.full_like(total, -math.inf), total)
 
@@ -33,9 +33,10 @@ def point_log_density(x: Array, value: Array) -> Array:
     xp = namespace(x, value)
     hit = x == value
     inf = xp.full_like(x - value, math.inf)
-    return xp.where(hit, inf, -inf)
+    return xp.where(xp.isnan(x), xp.full_like(inf, math.nan), xp.where(hit, inf, -inf))
 
 
+@np.errstate(over="ignore")
 def student_log_density(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """Elementwise; a scale of zero is a point mass."""
     xp = namespace(x, df, loc, scale)
@@ -43,7 +44,12 @@ def student_log_density(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     z = (x - loc) / xp.where(point, xp.ones_like(scale), scale)
     constant = half_step(df / 2)[0] - xp.log(df * math.pi) / 2
     smooth = constant - xp.log(xp.where(point, xp.ones_like(scale), scale))
-    smooth = smooth - (df + 1) / 2 * xp.log1p(z * z / df)
+    # Far out 1 + z²/df is z²/df to rounding, and z² is more than fits.
+    far = xp.abs(z) > xp.sqrt(df / xp.finfo(z.dtype).eps)
+    size = xp.where(far, xp.abs(z), xp.ones_like(z))
+    z = xp.where(far, xp.zeros_like(z), z)
+    grown = xp.where(far, 2 * xp.log(size) - xp.log(df), xp.log1p(z * z / df))
+    smooth = smooth - (df + 1) / 2 * grown
     return xp.where(point, point_log_density(x, loc), smooth)
 
 
@@ -83,6 +89,7 @@ def basis_of(factor: Array, diag: Array) -> Basis:
     return Basis(inverse_root, basis[..., :d, :], basis[..., d:, :], log_determinant)
 
 
+@np.errstate(over="ignore")
 def low_rank_log_density(x: Array, loc: Array, factor: Array, diag: Array) -> Array:
     """log N(x; loc, diag(diag) + factor factorᵀ) for x (…, d), with any axes before."""
     xp = namespace(x, loc, factor, diag)
@@ -90,13 +97,17 @@ def low_rank_log_density(x: Array, loc: Array, factor: Array, diag: Array) -> Ar
     singular = regular.diag == 0
     safe = xp.where(singular, xp.ones_like(regular.diag), regular.diag)
     basis = basis_of(regular.factor, safe)
-    white = basis.whiten((x - loc)[..., None])
+    infinite = xp.isinf(x)
+    white = basis.whiten(xp.where(infinite, xp.zeros_like(x), x - loc)[..., None])
     square = sum(xp.sum(part * part, axis=(-2, -1)) for part in white)
     log_determinant = xp.sum(xp.log(safe), axis=-1) + basis.log_determinant
     value = -(log_determinant + square + loc.shape[-1] * LOG_TWO_PI) / 2
     hit = xp.all(x == loc, axis=-1)
-    nowhere = xp.where(hit, xp.full_like(value, math.inf), xp.full_like(value, -math.inf))
-    return xp.where(xp.any(singular, axis=-1), nowhere, value)
+    missed = xp.full_like(value, -math.inf)
+    nowhere = xp.where(hit, xp.full_like(value, math.inf), missed)
+    value = xp.where(xp.any(singular, axis=-1), nowhere, value)
+    value = xp.where(xp.any(infinite, axis=-1), missed, value)
+    return xp.where(xp.any(xp.isnan(x), axis=-1), xp.full_like(value, math.nan), value)
 
 
 def mixed_log_density(weights: Array, values: Array) -> Array:
@@ -126,6 +137,7 @@ def mixture_log_density(x: Array, weights: Array, loc: Array, scale: Array) -> A
     value = log_sum(continuous, kernels)
     value = xp.where(xp.any(continuous > 0, axis=-1), value, -math.inf)
     hit = xp.any(point & (weights > 0) & (x[..., None] == loc), axis=-1)
+    value = xp.where(xp.isinf(x), -math.inf, xp.where(xp.isnan(x), math.nan, value))
     return xp.where(hit, math.inf, value)
 
 

@@ -46,7 +46,8 @@ def read_npz(
     found = {}
     for role, name in roles.items():
         values = as_doubles(name, arrays[name])
-        check_values(role, name, values, nan_policy, _place(values.shape), event_ndim > 0)
+        place = _place(values.shape)
+        check_values(role, name, values, nan_policy, place, event_ndim > 0, law != "evidential")
         found[role] = as_parameter(role, name, values)
     weights = found.pop("weights", None)
     found = _broadcast(path, found)

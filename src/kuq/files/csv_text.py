@@ -18,6 +18,7 @@ import numpy as np
 from kuq.errors import ParameterError
 from kuq.files.claims import check_memory
 from kuq.files.dialect import Dialect, rows_of
+from kuq.files.number_marks import PYTHONS, Cell, found_marks, is_marked
 from kuq.files.roles import listed
 
 if TYPE_CHECKING:
@@ -26,53 +27,59 @@ if TYPE_CHECKING:
 #: A table of draws has a column per member and draw; more are no table that anyone made.
 MOST_COLUMNS = 100_000
 _MISSING = frozenset(
-    ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "<NA>")
+    (
+        *("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None"),
+        *("<NA>", "-", "–", "—", "n.a.", "N.A.", "k.A.", "#NV"),
+    )
 )
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(
     r"-?(?:(?:0|[1-9][0-9]{0,16})(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?"
 )
-#: Numbers with a decimal comma, and those whose commas may as well separate thousands.
-_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]{1,3})?")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 #: What a spreadsheet takes for the start of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _CELLS = 2**18
+#: A number with something after it, or a currency before it.
+_WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,' ]*[^0-9.,'+\-eE\s:/_]|[$€£¥]\s*[0-9]")
+_UNITS = "; units and signs belong into the name of the column, and numbers alone into its cells"
 
 
 def read_header(path: Path, dialect: Dialect) -> list[str]:
     """The names of the columns, each of which appears once."""
     with rows_of(path, dialect) as (rows, _):
-        return _header(path, rows)
+        return _header(path, rows).names
 
 
 def read_csv(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFrame:
     """The table, with doubles in the columns ``numbers``, text or plain numbers in the others.
 
-    ``attrs["dialect"]`` has the decimal mark too, and ``attrs["lines"]`` the line of every row.
+    ``attrs["dialect"]`` has the marks of numbers too, and ``attrs["lines"]`` the line of every row.
     """
     check_memory(path, 4 * path.stat().st_size)  # text, lists, columns and arrays of it
-    if dialect.decimal == ",":
-        _check_decimal_commas(path, dialect, numbers)
-    try:
-        return _read(path, dialect, numbers)
-    except _DecimalCommaError:
-        _check_decimal_commas(path, dialect, numbers)
-        return _read(path, replace(dialect, decimal=","), numbers)
+    if dialect.form.decimal is None and dialect.form.thousands is None:
+        try:
+            return _read(path, dialect, numbers, sure=False)
+        except _OtherMarksError:
+            pass
+    cells = _number_cells(path, dialect, numbers)
+    told = dialect.form.decimal or "", dialect.form.thousands or ""
+    return _read(path, replace(dialect, marks=found_marks(path, cells, *told)), numbers, sure=True)
 
 
-class _DecimalCommaError(Exception):
-    """A number that has a comma where others have a point."""
+class _OtherMarksError(Exception):
+    """A number that has other marks than those of Python."""
 
 
-def _read(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFrame:
+def _read(path: Path, dialect: Dialect, numbers: Collection[str], sure: bool) -> pd.DataFrame:
+    """The table, by the marks of the dialect; are these not ``sure``, others are an error."""
     import pandas as pd
 
     places: list[int] = []
     with rows_of(path, dialect) as (reader, line):
-        names = _header(path, reader)
+        header = _header(path, reader)
+        names = header.names
         values: dict[str, list[Any]] = {name: [] for name in names}
-        rows = _checked(path, names, reader, line)
+        rows = _checked(path, header, reader, line)
         size = max(1, _CELLS // len(names))
         while batch := list(itertools.islice(rows, size)):
             lines = [row.line for row in batch]
@@ -80,7 +87,7 @@ def _read(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFram
             columns = zip(*(row.cells for row in batch), strict=True)
             for name, cells in zip(names, columns, strict=True):
                 if name in numbers:
-                    values[name].append(_numbers(path, name, cells, lines, dialect))
+                    values[name].append(_numbers(path, name, cells, lines, dialect, sure))
                 else:
                     values[name].extend(cells)
     table = {
@@ -91,31 +98,14 @@ def _read(path: Path, dialect: Dialect, numbers: Collection[str]) -> pd.DataFram
     return frame
 
 
-def _check_decimal_commas(path: Path, dialect: Dialect, numbers: Collection[str]) -> None:
-    """Commas in numbers are decimal marks only if at least one of them can be nothing else."""
-    certain, first = dialect.decimal_told, ""
+def _number_cells(path: Path, dialect: Dialect, numbers: Collection[str]) -> Iterator[Cell]:
+    """What stands in the columns of numbers."""
     with rows_of(path, dialect) as (reader, line):
-        names = _header(path, reader)
-        for row in _checked(path, names, reader, line):
-            for name, cell in zip(names, row.cells, strict=True):
-                if name not in numbers:
-                    continue
-                text = cell.strip()
-                if "." in text and _is_number(text):
-                    raise ParameterError(
-                        f"{path}: the column {name!r} has the number {text!r} with a decimal point "
-                        f"in line {row.line}, and other numbers have commas"
-                        f"{' (--decimal ,)' if dialect.decimal_told else ''}; use one of them"
-                    )
-                if _COMMA.fullmatch(text):
-                    certain = certain or not _THOUSANDS.fullmatch(text)
-                    first = first or f"{text!r} in the column {name!r}, line {row.line}"
-    if first and not certain:
-        raise ParameterError(
-            f"{path}: {first} may be a number with a decimal comma or with separated thousands, "
-            "and no other number tells which; if it is a decimal comma, say so (--decimal ,), else "
-            "write numbers without separators"
-        )
+        header = _header(path, reader)
+        for row in _checked(path, header, reader, line):
+            for name, cell in zip(header.names, row.cells, strict=True):
+                if name in numbers:
+                    yield Cell(cell.strip(), name, row.line)
 
 
 def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
@@ -148,42 +138,60 @@ class _Row:
     cells: list[str]
 
 
-def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
+@dataclass(frozen=True)
+class _Header:
+    """The names of the columns; last ones without a name, as of spreadsheets, hold nothing."""
+
+    names: list[str]
+    width: int
+
+
+def _header(path: Path, reader: Iterator[list[str]]) -> _Header:
     names = [name.strip() for name in next((row for row in reader if row), [])]
-    if not names:
+    width = len(names)
+    if not any(names):
         raise ParameterError(f"{path} is empty")
-    if len(names) > MOST_COLUMNS:
+    if width > MOST_COLUMNS:
         raise ParameterError(
-            f"{path} has {len(names)} columns, more than the {MOST_COLUMNS} that are read; use "
+            f"{path} has {width} columns, more than the {MOST_COLUMNS} that are read; use "
             "rows for inputs and members, or .npz"
         )
+    while not names[-1]:
+        names.pop()
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise ParameterError(f"the column {name!r} appears twice")
         seen.add(name)
-    return names
+    return _Header(names, width)
 
 
 def _checked(
-    path: Path, names: list[str], reader: Iterator[list[str]], line: Callable[[], int]
+    path: Path, header: _Header, reader: Iterator[list[str]], line: Callable[[], int]
 ) -> Iterator[_Row]:
-    """Rows with as many fields as there are names; blank lines do not count."""
+    """Rows with as many fields as there are columns; blank lines do not count."""
+    count = len(header.names)
     for cells in reader:
-        if len(cells) == len(names):
-            yield _Row(line(), cells)
-        elif cells:
+        if not any(cells):
+            continue
+        if len(cells) != header.width:
             raise ParameterError(
-                f"{path} has {len(names)} columns ({listed(names)}) and line {line()} has "
+                f"{path} has {header.width} columns ({listed(header.names)}) and line {line()} has "
                 f"{len(cells)} fields; every line needs one field for each column"
             )
+        if any(cells[count:]):
+            extra = next(cell for cell in cells[count:] if cell)
+            raise ParameterError(
+                f"{path}: line {line()} has {extra[:80]!r} in a column without a name; name it"
+            )
+        yield _Row(line(), cells[:count])
 
 
 def _numbers(
-    path: Path, name: str, cells: Sequence[str], lines: list[int], dialect: Dialect
+    path: Path, name: str, cells: Sequence[str], lines: list[int], dialect: Dialect, sure: bool
 ) -> np.ndarray:
-    if dialect.decimal == ",":
-        cells = [c.replace(",", ".") if _COMMA.fullmatch(c.strip()) else c for c in cells]
+    if dialect.marks != PYTHONS:
+        cells = [dialect.marks.plain(cell) for cell in cells]
     try:
         if not any("_" in cell for cell in cells):  # Python, not a table, reads 1_000
             return np.array([float(cell) for cell in cells])
@@ -195,12 +203,12 @@ def _numbers(
             numbers[place] = np.nan
         elif _is_number(cell):
             numbers[place] = float(cell)
-        elif _COMMA.fullmatch(cell.strip()) and not dialect.decimal_told:
-            raise _DecimalCommaError
+        elif is_marked(cell) and not sure:
+            raise _OtherMarksError
         else:
             raise ParameterError(
                 f"{path}: the column {name!r} must hold numbers, got {cell[:80]!r} in line "
-                f"{lines[place]}; numbers have one decimal mark and no separators"
+                f"{lines[place]}{_UNITS if _WITH_UNIT.match(cell.strip()) else ''}"
             )
     return numbers
 

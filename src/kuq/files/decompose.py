@@ -174,7 +174,8 @@ def _axis(text: str | None, option: str) -> int | None:
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ParameterError(f"a file must end in {', '.join(SUFFIXES)}; got {path.name!r}")
+        sheets = "; save the sheet as .csv" if suffix in (".xlsx", ".xls", ".ods") else ""
+        raise ParameterError(f"a file must end in {', '.join(SUFFIXES)}; got {path.name!r}{sheets}")
     return suffix
 
 
@@ -219,8 +220,12 @@ def _scores(stored: StoredPrediction, u: Uncertainty, options: dict[str, Any]) -
         return None
     part = stored.part(np.arange(len(stored.outcome)))
     missing = np.isnan(stored.outcome)
-    found = score_of(part.prediction, np.where(missing, 0.0, stored.outcome), u.score, **options)
-    return np.where(missing | part.masked, np.nan, np.asarray(found, dtype=float))
+    filled = np.where(missing, 0.0, stored.outcome)
+    found = np.array(score_of(part.prediction, filled, u.score, **options), dtype=float)
+    found[part.masked] = np.nan
+    for rows, prediction in stored.by_some_members():
+        found[rows] = score_of(prediction, filled[rows], u.score, **options)
+    return np.where(missing, np.nan, found)
 
 
 def _write(
@@ -254,7 +259,7 @@ def _write(
 
 def _write_text(part: Path, table: Any, dialect: Dialect) -> None:
     """A table as the input writes it; quotes around the last name are the mark of kuq."""
-    form = {"sep": dialect.separator, "decimal": dialect.decimal, "lineterminator": "\n"}
+    form = {"sep": dialect.separator, "decimal": dialect.marks.decimal, "lineterminator": "\n"}
     with part.open("w", encoding=dialect.output_encoding, newline="") as file:
         head = table.iloc[:0].to_csv(index=False, **form).removesuffix(f"{PARTS[-1]}\n")
         file.write(f'{head}"{PARTS[-1]}"\n')

@@ -11,11 +11,12 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from kuq.errors import ParameterError
+from kuq.files.number_marks import PYTHONS, THOUSANDS_IN_WORDS, NumberMarks
 
 #: Marks at the start of a file that tell its encoding, and those of files that are no text.
 _ENCODINGS = {
@@ -43,12 +44,14 @@ class TextForm:
     """What a caller says of a text file; None is found in the file.
 
     ``delimiter`` is a comma, a semicolon, a bar or a tab (also "tab"); ``decimal`` a point or a
-    comma; ``encoding`` any that Python knows by name.
+    comma; ``encoding`` any that Python knows by name; ``thousands``, what separates them, a point,
+    a comma, an apostrophe or a space (also "space").
     """
 
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    thousands: str | None = None
 
     def checked(self) -> TextForm:
         """The same with marks and names as they are in files."""
@@ -59,6 +62,13 @@ class TextForm:
             )
         if self.decimal not in (None, ".", ","):
             raise ParameterError(f"--decimal must be '.' or ',', got {self.decimal!r}")
+        thousands = {"space": " "}.get(self.thousands or "", self.thousands)
+        if thousands is not None and thousands not in THOUSANDS_IN_WORDS:
+            raise ParameterError(
+                f"--thousands must be '.', ',', \"'\" or 'space', got {self.thousands!r}"
+            )
+        if thousands is not None and thousands == self.decimal:
+            raise ParameterError(f"--decimal and --thousands are both {thousands!r}; one differs")
         try:
             encoding = None if self.encoding is None else codecs.lookup(self.encoding).name
             "".encode(encoding or "utf-8")
@@ -67,7 +77,7 @@ class TextForm:
                 f"--encoding must be one that Python knows, such as utf-8, latin-1 or cp1252, got "
                 f"{self.encoding!r}"
             ) from None
-        return TextForm(delimiter, self.decimal, encoding)
+        return TextForm(delimiter, self.decimal, encoding, thousands)
 
     def options(self) -> list[str]:
         """The options of the command line that were given."""
@@ -76,15 +86,15 @@ class TextForm:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table is written; the decimal mark is known once its numbers were read."""
+    """How a table is written; the marks of its numbers are known once these were read."""
 
     separator: str = ","
     encoding: str = "utf-8"
-    decimal: str = "."
+    marks: NumberMarks = PYTHONS
     #: Whether the first line tells the separator, ``sep=;``, as spreadsheets write it.
     told: bool = False
-    #: Whether the caller says what the decimal mark is.
-    decimal_told: bool = False
+    #: What the caller says of numbers.
+    form: TextForm = field(default_factory=TextForm)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -92,8 +102,11 @@ class Dialect:
         found = []
         if self.separator != ",":
             found.append(f"fields are separated by {_SHOWN[self.separator]}")
-        if self.decimal != ".":
+        if self.marks.decimal != ".":
             found.append("numbers have decimal commas")
+        if self.marks.thousands:
+            between = THOUSANDS_IN_WORDS[self.marks.thousands]
+            found.append(f"numbers have {between} between thousands")
         if self.encoding == "cp1252":
             found.append("the text is not UTF-8 and was read as Windows-1252")
         elif self.encoding == "utf-16":
@@ -128,8 +141,7 @@ def find_dialect(path: Path, form: TextForm | None = None) -> Dialect:
             f"{path} says that its fields are separated by {separator!r}, and --delimiter says "
             f"{form.delimiter!r}; leave the option out"
         )
-    known = form.decimal is not None
-    return Dialect(separator, encoding, form.decimal or ".", told is not None, known)
+    return Dialect(separator, encoding, told=told is not None, form=form)
 
 
 @contextmanager
@@ -202,6 +214,15 @@ def _separator(path: Path, encoding: str) -> str:
     cutting = {one: found for one, found in counts.items() if found and found[0] > 1}
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     if not cutting:
+        several = {one: found for one, found in counts.items() if len(found) > 2}
+        later = {one: found[-1] for one, found in several.items() if found[-2] == found[-1]}
+        one = max(later, key=lambda mark: later[mark], default=usual)
+        if later.get(one, 1) > 2:
+            raise ParameterError(
+                f"{path}: the first line has one field, and later lines have {later[one]}, "
+                f"separated by {_SHOWN[one]}; the names of the columns have to be the first line: "
+                "remove what stands above them"
+            )
         return usual
     even = [one for one, found in cutting.items() if len(set(found)) == 1]
     if len(even) > 1:

@@ -81,12 +81,7 @@ def read_result(
     first = dims[0] if dims else None
     looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, made.areas)
     member = call.layout.member
-    missing = int(np.isnan(parts["total"]).sum())
-    notes = []
-    if missing:
-        count = parts["total"].size
-        notes.append(f"{missing} of {count} inputs have missing values (NaN) and no result")
-    notes += told_thinned(every)
+    notes = [*told_missing(parts["total"]), *told_thinned(every)]
     return Decomposed(
         name=name,
         uncertainty=uncertainty,
@@ -121,6 +116,14 @@ def thinned(written: xr.Dataset, total: xr.DataArray) -> tuple[xr.Dataset, dict[
     """A result, or every so many of its values if there are more than fit, and how many."""
     steps = _strides(total, tuple(total.dims), 1, _MOST_VALUES)
     return written.isel({dim: slice(None, None, step) for dim, step in steps.items()}), steps
+
+
+def told_missing(total: np.ndarray) -> list[str]:
+    """How many inputs have no result."""
+    missing = int(np.isnan(total).sum())
+    if not missing:
+        return []
+    return [f"{missing} of {total.size} inputs have missing values (NaN) and no result"]
 
 
 def told_thinned(steps: dict[Any, int]) -> list[str]:

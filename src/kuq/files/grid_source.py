@@ -125,6 +125,11 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
     """What is predicted in a grid: the name of each thing, and how it is laid out."""
     every = [str(name) for name in grid.dataset.data_vars]
     names = [name for name in every if not _is_target(name, layout.target)]
+    if every and not names:
+        raise ParameterError(
+            f"--target {layout.target}: nothing is left that could be a prediction; the file holds "
+            f"{listed(every)}"
+        )
     given = layout.names.given()
     if any(is_pattern(text, names) for text in given.values()):
         found = _by_patterns(given, names)
@@ -134,9 +139,9 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
         found = {}
     if not found:
         name = _main_name(grid, layout)
-        targets = _targets(layout.target, [name], every)
+        targets = _targets(layout.target, {name: {}}, every, layout)
         return {name: replace(layout, target=targets.get(name))}
-    targets = _targets(layout.target, list(found), every)
+    targets = _targets(layout.target, found, every, layout)
     return {
         name: replace(layout, names=Names(**roles), target=targets.get(name))
         for name, roles in found.items()
@@ -150,19 +155,22 @@ def _is_target(name: str, target: str | None) -> bool:
     return re.fullmatch(".+".join(map(re.escape, target.split("{}"))), name) is not None
 
 
-def _targets(target: str | None, things: list[str], names: list[str]) -> dict[str, str]:
+def _targets(
+    target: str | None, found: dict[str, dict[str, str]], names: list[str], layout: Layout
+) -> dict[str, str]:
     """Which variable is what happened of each thing that is predicted, where that is known."""
+    things = list(found)
     if target is None:
         return {}
     if "{}" in target:
-        found = {thing: target.replace("{}", thing) for thing in things}
-        found = {thing: name for thing, name in found.items() if name in names}
-        if not found:
+        named = {thing: target.replace("{}", thing) for thing in things}
+        named = {thing: name for thing, name in named.items() if name in names}
+        if not named:
             raise ParameterError(
                 f"--target {target}: there is no {target.replace('{}', things[0])!r}; the file "
                 f"holds {listed(names)}"
             )
-        return found
+        return named
     if target not in names:
         raise ParameterError(
             f"--target {target}: there is no such name; the file holds {listed(names)}"
@@ -172,9 +180,12 @@ def _targets(target: str | None, things: list[str], names: list[str]) -> dict[st
     called = [thing for thing in things if _is_part(thing, target)]
     longest = max(called, key=len, default="")
     if not called or not all(_is_part(thing, longest) for thing in called):
+        given = found[things[0]].items()
+        drawn = {"points": "samples"} if layout.sample else {}
+        options = " ".join(f"--{drawn.get(role, role)} {name}" for role, name in given)
         raise ParameterError(
             f"--target {target}: of which of {listed(things)} is it what happened? Name that one, "
-            f"as in --points {things[0]}, or give a pattern of names, such as '{{}}_observed'"
+            f"as in {options}, or give a pattern of names, such as '{{}}_observed'"
         )
     return {longest: target}
 
@@ -281,9 +292,13 @@ def check_outcome(outcome: xr.DataArray, layout: NamedLayout, dims: Iterable[Has
     own = {layout.member, layout.sample, layout.trailing}
     known = [dim for dim in dims if dim not in own]
     if not set(layout.event) <= set(outcome.dims) <= set(known):
+        strange = [dim for dim in outcome.dims if dim not in known]
+        lacking = [dim for dim in known if dim not in outcome.dims]
+        pairs = ", ".join(f"{b!r}: {a!r}" for a, b in zip(lacking, strange, strict=False))
+        same = f"; if these are the same, rename({{{pairs}}}) names them so" if pairs else ""
         raise ShapeError(
             f"the target {str(outcome.name)!r} has the dimensions {list(outcome.dims)}, and needs "
-            f"those of what is predicted: {[str(dim) for dim in known]}"
+            f"those of what is predicted: {[str(dim) for dim in known]}{same}"
         )
 
 

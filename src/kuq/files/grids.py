@@ -32,7 +32,7 @@ from kuq.files.grid_source import (
     variables_in,
 )
 from kuq.files.hdf5_output import PatientFile
-from kuq.files.own import KINDS, MADE_BY, PARTS, grid_mark
+from kuq.files.own import KINDS, MADE_BY, grid_mark
 from kuq.files.roles import listed
 from kuq.files.stored import Progress
 from kuq.files.words import not_judged
@@ -110,7 +110,7 @@ def _decomposed(
     from kuq.xarray.dimensions import AUTO
     from kuq.xarray.hints import unused_levels
     from kuq.xarray.layout import Dimensions, layout_of
-    from kuq.xarray.measures import is_split, of_members, of_one_model
+    from kuq.xarray.measures import of_members, of_one_model
     from kuq.xarray.units import check_units
 
     policy = layout.nan_policy or "propagate"
@@ -145,8 +145,6 @@ def _decomposed(
         u = of_one_model(data, call)
     else:
         u = of_members(data, call, estimator, options.get("directions"))
-    known = PARTS if is_split(u) else PARTS[:1]  # what is not known is missing
-    u = u.assign({part: u["total"] * np.nan for part in PARTS if part not in known})
     about = {**u.attrs, "units": u["total"].attrs["units"]}
     history = {key: v for key, v in u.attrs.items() if key not in grid.dataset.attrs}
     for part in u.data_vars.values():

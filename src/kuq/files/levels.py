@@ -13,7 +13,7 @@ from kuq.errors import ParameterError
 from kuq.files.decompose import GRIDS, Layout, checked_paths
 from kuq.files.decomposed import Partitioned, PartitionedFile
 from kuq.files.grid_cells import Areas
-from kuq.files.grid_result import areas, readable, thinned, told_thinned
+from kuq.files.grid_result import areas, readable, thinned, told_missing, told_thinned
 from kuq.files.grid_source import Grid, opened, prediction_in, variables_in
 from kuq.files.grids import SCRATCH, in_pieces, needs_dask, telling, written
 from kuq.files.stored import Progress
@@ -88,8 +88,6 @@ def partition_file(
         coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
         unknown = u.attrs.get("note") == OF_LEVELS_OF_POINTS
-        if unknown:  # what is not known is missing
-            u = u.assign(noise=(u["noise"] * np.nan).assign_attrs(u["noise"].attrs))
         with telling(progress):
             written(u.drop_encoding(), out, path)
     with opened(out) as grid:
@@ -128,7 +126,7 @@ def partition_file(
         dims or ("input",),
         coordinates=coordinates
         | {dim: readable(total[dim].values) for dim in dims if dim in total.coords},
-        notes=(*notes, *told_thinned(steps)),
+        notes=(*notes, *told_missing(total.values), *told_thinned(steps)),
         input_weights=areas(total) if by_area else None,
         event_dims=event,
         cells=cells if len(event) == 2 else None,

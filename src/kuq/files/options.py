@@ -12,6 +12,7 @@ _COMMAND = {
     "event_dims": "--event",
     "level_dims": "--levels",
     "crossed": "--crossed",
+    "fixed": "--fixed",
     "nan_policy": "--nan",
 }
 _PYTHON = {command: name for name, command in reversed(_COMMAND.items())} | {
@@ -23,6 +24,8 @@ _PYTHON = {command: name for name, command in reversed(_COMMAND.items())} | {
 #: Names of parameters, which are given by renaming variables.
 _RENAMED = re.compile(r"--(loc|scale|weights) (\w+)(?: --(loc|scale) (\w+))?")
 _ONE_OF = re.compile(r"--(?:points|samples) (\w+)")
+#: What the command line does not have.
+_PYTHON_ALONE = " or unbiased=False"
 #: What is said otherwise in Python.
 _PHRASES = {
     "other names can be given with --loc and --scale, --samples or --points": (
@@ -55,7 +58,7 @@ def in_command(text: str) -> str:
         values = "DIM" if value == "..." else value.replace(" ", "").replace("'", "")
         return f"{_COMMAND[found[1]]} {values.replace(chr(34), '')}"
 
-    text = _GIVEN.sub(option, _BETWEEN.sub(" ", text))
+    text = _GIVEN.sub(option, _BETWEEN.sub(" ", text.replace(_PYTHON_ALONE, "")))
     return _NAMED.sub(lambda found: _COMMAND[found[1]], text)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kuq.adapters.parameter_names import is_spread, role_of
 from kuq.errors import ParameterError
 from kuq.files.roles import listed
 
@@ -47,6 +50,58 @@ def matches(option: str, text: str, names: Sequence[str]) -> list[Match]:
     if twice:
         raise ParameterError(f"{option} {text!r} names {twice[0]!r} twice")
     return found
+
+
+#: Columns of one distribution, and not of several members.
+_QUANTILES = re.compile(r"(?i)(q|p|quantile|percentile|perc|pct)[^a-z]*\{\}")
+
+
+def like_quantiles(names: Sequence[str]) -> list[str]:
+    """The names that look like those of quantiles."""
+    return [name for name in names if _QUANTILES.match(re.sub("[0-9.]+", "{}", name))]
+
+
+def likely_patterns(names: Sequence[str]) -> str:
+    """Options that name columns of members, where these are alike; else nothing.
+
+    They differ by a number only, or by what stands beside a usual name, such as mean and std.
+
+    >>> likely_patterns(["day", "T (K) run 1", "T (K) run 2", "T sd run 1", "T sd run 2"])
+    "--mean 'T (K) run {}' --std 'T sd run {}'"
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        for number in re.finditer("[0-9]+", name):
+            pattern = f"{name[: number.start()]}{{}}{name[number.end() :]}"
+            found.setdefault(pattern, []).append(name)
+        if re.search("[0-9]", name):
+            continue
+        first, last = re.match(r"([A-Za-z]+)[_ .-]", name), re.search(r"[_ .-]([A-Za-z]+)$", name)
+        if first and role_of(first[1]):
+            found.setdefault(f"{first[0]}{{}}", []).append(name)
+        elif last and role_of(last[1]):
+            found.setdefault(f"{_common_start(names, last[0])}{{}}{last[0]}", []).append(name)
+    found = {
+        pattern: own
+        for pattern, own in found.items()
+        if len(own) > 1 and "," not in pattern and not _QUANTILES.match(pattern)
+    }
+    most = max(map(len, found.values()), default=0)
+    found = {pattern: own for pattern, own in found.items() if len(own) == most}
+    spreads = [pattern for pattern in found if is_spread(pattern)]
+    others = [pattern for pattern in found if pattern not in spreads]
+    if len(others) == len(spreads) == 1:
+        return f"--mean {shlex.quote(others[0])} --std {shlex.quote(spreads[0])}"
+    return " or ".join(f"--points {shlex.quote(pattern)}" for pattern in others)
+
+
+def _common_start(names: Sequence[str], end: str) -> str:
+    """Whole words with which all names of an end begin."""
+    own = [name for name in names if name.endswith(end)]
+    low, high = min(own), max(own)  # what these share, all in between share
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False))
+    start = "".join(one for one, _ in same)
+    return start[: max(map(start.rfind, " _.-")) + 1].removesuffix(end)
 
 
 def _piece(text: str) -> str:

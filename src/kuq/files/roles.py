@@ -176,6 +176,10 @@ _BOUNDS = {
 }
 
 
+#: What leaving out means where members are missing.
+BY_OTHER_MEMBERS = "decomposes them by the members that are there"
+
+
 def check_values(
     role: str,
     name: str,
@@ -183,11 +187,13 @@ def check_values(
     nan_policy: str,
     place: Callable[[int], str],
     of_fields: bool = False,
+    some_members: bool = False,
 ) -> None:
     """Refuse numbers that no parameter can have, and say where they stand.
 
     ``place`` says for a position in the flat values where that is in the file; ``of_fields``
-    whether outcomes have cells, of which some may be masked.
+    whether outcomes have cells, of which some may be masked; ``some_members`` whether members may
+    lack at some inputs.
     """
     missing = np.isnan(values).ravel()
     if missing.any() and (nan_policy == "raise" or role == "weights"):
@@ -197,7 +203,10 @@ def check_values(
         advice = (
             "" if role == "weights" else f"; --nan propagate {cells}gives such inputs no result"
         )
-        advice += ", --nan omit leaves missing draws out" if role == "samples" else ""
+        if role == "samples":
+            advice += ", --nan omit leaves missing draws out"
+        elif advice and some_members:
+            advice += f", --nan omit {BY_OTHER_MEMBERS}"
         raise ParameterError(
             f"{name!r} must be finite, and is missing (NaN) in {place(int(missing.argmax()))}{more}"
             + advice

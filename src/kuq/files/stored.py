@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,6 +53,8 @@ class StoredPrediction:
     masked: np.ndarray | None = None
     #: Which coordinates of an outcome count, (event…); None if all do.
     cells: np.ndarray | None = None
+    #: Members that are not there, (members, batch…); None if all are everywhere.
+    absent: np.ndarray | None = None
 
     @property
     def is_evidential(self) -> bool:
@@ -83,7 +86,7 @@ class StoredPrediction:
     def part(self, places: np.ndarray) -> Part:
         """The prediction at some places of the first batch axis, and what is known there."""
         whole = not self._batch_ndim
-        masked = np.zeros(self._batch_shape, bool) if self.masked is None else self.masked
+        masked = self._incomplete()
         outcome = self.outcome
         if not whole:
             masked, outcome = masked[places], None if outcome is None else outcome[places]
@@ -104,14 +107,43 @@ class StoredPrediction:
 
     def known(self) -> Prediction:
         """The prediction where nothing is missing, which decides about bandwidths."""
-        if self.masked is None or not self.masked.any():
+        incomplete = self._incomplete()
+        if not incomplete.any():
             return self.prediction()
+        if incomplete.all():  # most inputs of the same members
+            return max(self.by_some_members(), key=lambda group: len(group[0]))[1]
+        return self._at(np.flatnonzero(~incomplete.ravel()))
+
+    def by_some_members(self) -> Iterator[tuple[np.ndarray, Prediction]]:
+        """Inputs that lack members, by their places in the flat batch, with those they have."""
+        if self.absent is None:
+            return
+        absent = self.absent.reshape(len(self.absent), -1)
+        lacking = absent.any(axis=0)
+        if self.masked is not None:
+            lacking &= ~self.masked.ravel()
+        rows = np.flatnonzero(lacking)
+        kinds, which = np.unique(absent[:, rows], axis=1, return_inverse=True)
+        for k, gone in enumerate(kinds.T):
+            own = rows[which.ravel() == k]
+            yield own, self._at(own, np.flatnonzero(~gone))
+
+    def _incomplete(self) -> np.ndarray:
+        """Inputs without a result, or with one of some members only, (batch…)."""
+        found = np.zeros(self._batch_shape, bool) if self.masked is None else self.masked
+        return found if self.absent is None else found | self.absent.any(axis=0)
+
+    def _at(self, rows: np.ndarray, members: np.ndarray | None = None) -> Prediction:
+        """The prediction at places of the flat batch, of all members or of some."""
         lead, axes = self._member_axes, len(self._batch_shape)
-        arrays = {}
+        arrays, weights = {}, self.weights
         for name, a in self.arrays.items():
             flat = a.reshape(*a.shape[:lead], -1, *a.shape[lead + axes :])
-            arrays[name] = flat[(slice(None),) * lead + (~self.masked.ravel(),)]
-        return replace(self, arrays=arrays).prediction()
+            some = flat[(slice(None),) * lead + (rows,)]
+            arrays[name] = some if members is None else some[members]
+        if weights is not None and members is not None:
+            weights = weights[members]
+        return replace(self, arrays=arrays, weights=weights).prediction()
 
     def prediction(self, part: slice | np.ndarray | None = None) -> Prediction:
         """The prediction, or that of a part of the first batch axis."""
@@ -149,11 +181,13 @@ class StoredPrediction:
             )
         if self.nan_policy == "propagate":
             return replace(_without_missing(self), nan_policy="raise").checked()
-        if self.nan_policy == "omit" and self.law != "samples":
+        if self.nan_policy == "omit" and self.is_evidential:
             raise ParameterError(
-                "--nan omit leaves out draws, and there are none; --nan propagate gives inputs "
-                "with missing values no result"
+                "--nan omit leaves out draws or members, and there are none; --nan propagate gives "
+                "inputs with missing values no result"
             )
+        if self.nan_policy == "omit" and self.law != "samples":
+            return replace(_without_missing(self, omit=True), nan_policy="raise").checked()
         prediction = self.prediction()  # checks values
         if isinstance(prediction, Ensemble) and prediction.member_count < 2:
             raise ParameterError(
@@ -174,11 +208,12 @@ class StoredPrediction:
 _NEUTRAL = {"scale": 1.0, "df": 9.0, "nu": 1.0, "alpha": 3.0, "beta": 1.0, "mixture": 1.0}
 
 
-def _without_missing(stored: StoredPrediction) -> StoredPrediction:
+def _without_missing(stored: StoredPrediction, omit: bool = False) -> StoredPrediction:
     """The prediction with valid numbers for missing ones, and where these are.
 
     A coordinate of the event that is missing in every prediction, such as a cell of the sea, is
-    left out of outcomes; any other missing value leaves its input without a result.
+    left out of outcomes; any other missing value leaves its input without a result, or, with
+    ``omit``, without a member, of which two are needed.
     """
     missing: np.ndarray = np.zeros(stored._first.shape, dtype=bool)
     for a in stored.arrays.values():
@@ -189,8 +224,13 @@ def _without_missing(stored: StoredPrediction) -> StoredPrediction:
     lead = stored._member_axes
     outer = tuple(range(missing.ndim - event))
     never: np.ndarray = np.asarray(missing.all(axis=outer) if event else False)
-    own = (*range(lead), *range(lead + len(batch), missing.ndim))
-    masked = np.asarray((missing & ~never).any(axis=own))
+    inner = tuple(range(lead + len(batch), missing.ndim))
+    absent = np.asarray((missing & ~never).any(axis=inner))
+    masked = np.asarray(absent.any(axis=tuple(range(lead))))
+    lacking = masked
+    if omit:
+        masked = np.asarray((~absent).sum(axis=0) < 2)
+        lacking = lacking & ~masked
     if masked.all() or (event and never.all()):
         raise ParameterError("every prediction has missing values (NaN), so there is no result")
     notes = []
@@ -200,8 +240,12 @@ def _without_missing(stored: StoredPrediction) -> StoredPrediction:
             "left out of the outcome"
         )
     if masked.any():
+        what = "fewer than two members" if omit else "missing values (NaN)"
+        notes.append(f"{int(masked.sum())} of {masked.size} inputs have {what} and no result")
+    if omit and lacking.any():
         notes.append(
-            f"{int(masked.sum())} of {masked.size} inputs have missing values (NaN) and no result"
+            f"{int(lacking.sum())} of {masked.size} inputs lack members and are decomposed by "
+            "those that are there; comparisons of members and judgements leave them out"
         )
     arrays = {
         name: np.where(np.isnan(a), _NEUTRAL.get(name, 0.0), a) for name, a in stored.arrays.items()
@@ -211,6 +255,7 @@ def _without_missing(stored: StoredPrediction) -> StoredPrediction:
         arrays=arrays,
         masked=masked if masked.any() else None,
         cells=~never if never.any() else None,
+        absent=absent if omit and lacking.any() else None,
         notes=(*stored.notes, *notes),
     )
 
@@ -235,13 +280,29 @@ def decompose_stored(
     if step >= count:
         u = decompose(whole, score, **options)
         _tell(progress, count, count)
-        return _masked(u, stored.masked)
+        return _masked(_with_uneven(u, stored, score, options), stored.masked)
     parts = []
     for start in range(0, count, step):
         piece = slice(start, min(start + step, count))
         parts.append(decompose(stored.prediction(piece), score, **options))
         _tell(progress, piece.stop, count)
-    return _masked(_joined(parts), stored.masked)
+    return _masked(_with_uneven(_joined(parts), stored, score, options), stored.masked)
+
+
+def _with_uneven(
+    u: Uncertainty, stored: StoredPrediction, score: Score, options: dict[str, Any]
+) -> Uncertainty:
+    """The result with inputs that lack members by those that they have."""
+    if stored.absent is None:
+        return u
+    inputs = max(1, math.prod(stored._batch_shape))
+    flat = {key: np.array(u[key]).reshape(inputs, -1) for key in u}
+    for rows, prediction in stored.by_some_members():
+        own = decompose(prediction, score, **options)
+        for key, values in flat.items():
+            values[rows] = np.asarray(own[key]).reshape(len(rows), -1)
+    total, aleatoric, epistemic = (values.reshape(u.total.shape) for values in flat.values())
+    return replace(u, total=total, aleatoric=aleatoric, epistemic=epistemic)
 
 
 def _tell(progress: Progress | None, done: int, total: int) -> None:

@@ -26,8 +26,9 @@ from kuq.adapters.parameter_names import is_spread, role_of
 from kuq.errors import ParameterError, ShapeError
 from kuq.files.csv_text import read_csv, read_header
 from kuq.files.dialect import TextForm, find_dialect
-from kuq.files.patterns import is_pattern, matches
+from kuq.files.patterns import is_pattern, like_quantiles, likely_patterns, matches
 from kuq.files.roles import (
+    BY_OTHER_MEMBERS,
     DRAWS,
     MEMBERS,
     Names,
@@ -63,6 +64,7 @@ TEXT = (".csv", ".tsv")
 _SPARSEST = 10
 #: Longer names are no numbered ones; matching takes the square of their length.
 _LONGEST_NAME = 200
+_AS_IN = "as in --mean 'Model {} mean' --std 'Model {} sd', --points 'RF*' or --points a,b,c"
 _NUMBERED = re.compile(
     r"^(?:(?:member|model)[_.\- ]?(?P<before>[0-9]{1,9})[_.\- ](?P<named>[a-z0-9_]*[a-z]\w*)"
     r"|(?P<name>[a-z]\w*?)[_.\- ]?(?P<member>[0-9]{1,9})(?:[_.\- ](?P<draw>[0-9]{1,9}))?)$",
@@ -113,7 +115,7 @@ def _check_cells(table: pd.DataFrame, layout: _TableLayout, nan_policy: str) -> 
 
     for role, column in layout.roles_of_columns:
         values = _numbers(table, [column])[:, 0]
-        check_values(role, column, values, nan_policy, place)
+        check_values(role, column, values, nan_policy, place, some_members=layout.has_members)
 
 
 class _TableLayout(ABC):
@@ -128,6 +130,11 @@ class _TableLayout(ABC):
     @abstractmethod
     def roles_of_columns(self) -> list[tuple[str, str]]:
         """Each of these columns with its role."""
+
+    @property
+    def has_members(self) -> bool:
+        """Whether predictions are those of members, which may lack in some rows."""
+        return True
 
     @abstractmethod
     def read(self, table: pd.DataFrame, nan_policy: str, target: str | None) -> StoredPrediction:
@@ -171,11 +178,23 @@ def _layout(
         _check_other_columns(columns, wide)
         return _wide_layout(columns, wide, by)
     if not {"nu", "alpha", "beta"} <= {name.lower() for name in columns}:
+        likely = likely_patterns(columns)
+        usual = {role_of(name): name for name in columns}
+        if not likely and len(quantiles := like_quantiles(columns)) > 1:
+            raise ParameterError(
+                f"{listed(quantiles)} look like quantiles of one distribution, which no member "
+                "is; kuq.adapters.quantiles takes them in Python"
+            )
+        if not likely and {"loc", "scale"} <= usual.keys():
+            raise ParameterError(
+                f"{usual['loc']!r} and {usual['scale']!r} are those of one model; several are "
+                "needed to tell what is not known: mean_0, std_0, mean_1, std_1, or a column "
+                "'member' and one row per input and member"
+            )
         raise ParameterError(
             "a table needs numbered columns such as mean_0, std_0, mean_1, std_1, or a column "
-            "'member' (--member) and one row per input and member, or patterns of other names, as "
-            f"in --mean 'Model {{}} mean' --std 'Model {{}} sd' or --points 'RF*'; found "
-            f"{listed(columns)}"
+            "'member' (--member) and one row per input and member, or names of the columns of "
+            f"members, {f'here perhaps {likely}' if likely else _AS_IN}; found {listed(columns)}"
         )
     law, roles = find_law(columns, names)
     if law != "evidential":
@@ -288,6 +307,10 @@ class _Evidential(_TableLayout):
 
     roles: dict[str, str]
     by: tuple[str, ...] | None
+
+    @property
+    def has_members(self) -> bool:
+        return False
 
     @property
     def number_columns(self) -> set[str]:
@@ -674,8 +697,8 @@ class _LongTable(_TableLayout):
             return "inputs are told apart by their order; add a column that names them"
         apart = f"inputs are told apart by {listed(self.keys)}"
         if known:
-            omit = ", --nan omit leaves missing draws out" if self.sample else ""
-            return f"{apart}; --nan propagate gives such inputs no result{omit}"
+            omit = "leaves missing draws out" if self.sample else BY_OTHER_MEMBERS
+            return f"{apart}; --nan propagate gives such inputs no result, --nan omit {omit}"
         naming = [name for name in self.keys if not table[name].is_unique]
         others = ",".join(naming) if 0 < len(naming) < len(self.keys) else "COLUMN,..."
         return f"{apart}; if other columns do, name them: --by {others}"

@@ -21,7 +21,7 @@ from kuq.distributions.samples import Samples
 from kuq.errors import ParameterError, ShapeError
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.one_by_one import seeded
-from kuq.nn.streams import refuse_batches
+from kuq.nn.streams import inputs_in_batches
 
 #: What makes a law of the output of a module: a function, or what the numbers are.
 ModuleHead = Callable[[Any], Any] | str
@@ -168,7 +168,9 @@ def _law(model: nn.Module, X: Any, head: ModuleHead | None, batch_size: int) -> 
 
 
 def _inputs(model: nn.Module, X: Any) -> Tensor:
-    refuse_batches(X)
+    batches = inputs_in_batches(X)
+    if batches is not None:
+        X = torch.cat([torch.as_tensor(part) for part in batches])
     x = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X, np.float64))
     if x.ndim == 0 or len(x) == 0:
         raise ShapeError(f"X needs rows along its first axis, got shape {tuple(x.shape)}")

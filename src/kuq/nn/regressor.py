@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kuq._numbers import whole_number
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
-from kuq.errors import KuqError, ParameterError
+from kuq.errors import InsufficientDataError, KuqError, ParameterError
 from kuq.kernels.base import Score
 from kuq.kernels.names import usual_score
 from kuq.nn import second_order, store
@@ -33,7 +33,7 @@ from kuq.nn.streams import (
     Stream,
     are_batches,
     as_triple,
-    refuse_batches,
+    inputs_in_batches,
     require_nothing_beside_batches,
 )
 from kuq.nn.tables import (
@@ -317,7 +317,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         prediction = self.predict_distribution(X)
         if score is None:
-            score = usual_score(on_grid=len(self.network_.x_shape) > 1)
+            grid = len(self.network_.x_shape) - 1  # images of which a number is told have none
+            score = usual_score(on_grid=0 < grid <= len(self.network_.event_shape))
         found: Uncertainty = decompose(prediction, score, **options)
         return found
 
@@ -400,7 +401,12 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _parameters(self, X: Any) -> tuple[np.ndarray, ...]:
         """The parameters of all laws in the target's units, (M, n, …) in float64."""
         check_is_fitted(self)
-        refuse_batches(X)
+        batches = inputs_in_batches(X)
+        if batches is not None:
+            parts = [self._parameters(part) for part in batches]
+            if not parts:
+                raise InsufficientDataError("the batches to predict hold no rows")
+            return tuple(np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
         X = checked_inputs(self, X, reset=False)
         check_row_shape(X, self.network_.x_shape)
         device = next(self.network_.parameters()).device
@@ -466,7 +472,13 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _device(self) -> torch.device:
         if self.device is not None:
-            return torch.device(self.device)
+            try:
+                return torch.empty(0, device=self.device).device
+            except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+                raise ParameterError(
+                    f"torch has no device {self.device!r} here: {str(error).splitlines()[0]}; "
+                    'device=None takes a GPU where there is one, and else the CPU ("cpu")'
+                ) from error
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def _check_settings(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, RandomSampler
 
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.nn.network import Network
@@ -32,13 +32,20 @@ def are_batches(data: Any) -> bool:
     return hasattr(data, "__iter__") and not (is_array or isinstance(data, (str, bytes, dict)))
 
 
-def refuse_batches(X: Any) -> None:
-    """Say how to predict what comes in batches."""
-    if not isinstance(X, (tuple, list)) and are_batches(X):
+def inputs_in_batches(X: Any) -> Iterator[Any] | None:
+    """The inputs of batches to predict, in their order; None where X is an array."""
+    if isinstance(X, (tuple, list)) or not are_batches(X):
+        return None
+    if isinstance(X, Dataset):
         raise ParameterError(
-            f"inputs to predict are an array, got {type(X).__name__}; predict batch by batch: "
-            "[model.predict_distribution(x) for x, y in loader], or join the inputs of all batches"
+            f"a {type(X).__name__} gives single rows; pass DataLoader(dataset, batch_size=…)"
         )
+    if isinstance(getattr(X, "sampler", None), RandomSampler):
+        raise ParameterError(
+            "the loader shuffles, so that nobody knows which row a prediction belongs to; pass "
+            "DataLoader(…, shuffle=False)"
+        )
+    return (item[0] if isinstance(item, (tuple, list)) else item for item in X)
 
 
 def _is_batch(item: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,8 @@ def checked_inputs(model: Any, X: Any, *, reset: bool) -> np.ndarray:
             model, X, reset=reset, dtype=np.float64, allow_nd=True, ensure_min_features=1
         )
     except ValueError as error:
-        raise ParameterError(str(error)) from error
+        # scikit-learn repeats the numbers of an array that has the wrong axes.
+        raise ParameterError(re.sub(r":\narray=.*\]\.\n", ". ", str(error), flags=re.S)) from error
     return np.asarray(taken)
 
 

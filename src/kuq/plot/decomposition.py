@@ -16,6 +16,7 @@ from kuq.plot.style import (
     label_of,
     need_axes,
     part_of,
+    spread_note,
     tidy,
     units_of,
     values_of,
@@ -45,7 +46,7 @@ def decomposition(
     """
     if parts is not None and not parts:
         raise ParameterError(f"parts must name some of {', '.join(PARTS)}")
-    note = _note(u)
+    note = spread_note(u)
     if parts is None:
         parts = ("total",) if note else PARTS
     drawn = [(part, part_of(u, part)) for part in parts]
@@ -70,13 +71,6 @@ def decomposition(
     ax.set_ylabel(with_unit("uncertainty", units_of(u)))
     ax.legend(frameon=False)
     return tidy(ax)
-
-
-def _note(u: Any) -> str:
-    """What the total of a result that is not split is; empty if it is split."""
-    if hasattr(u, "is_split"):
-        return "" if u.is_split else str(u.note)
-    return str(getattr(u, "attrs", {}).get("note", ""))
 
 
 def inputs_of(component: Any, x: Any) -> tuple[np.ndarray, str]:

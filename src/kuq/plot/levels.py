@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def partition(u: Any, x: Any = None, *, shares: bool = True, ax: Axes | None = None) -> Axes:
-    """Draw noise and what each level adds, one on top of the other, along one input.
+    """Draw noise, if known, and what each level adds, one on top of the other, along one input.
 
     ``u`` is a Partition, or a Dataset of ``kuq.xarray.decompose(…, level_dims=…)``, over one axis;
     ``x`` are the inputs, in any order. ``shares`` of the total, or values in their unit. Unbiased
@@ -57,13 +58,13 @@ def partition(u: Any, x: Any = None, *, shares: bool = True, ax: Axes | None = N
             np.divide(h, whole, out=np.zeros_like(h), where=whole > 0) * 100 for h in heights
         ]
     ax = axes_or_new(ax)
-    others = [colour for colour in CYCLE if colour != COLOURS["aleatoric"]]
-    colours = [others[k % len(others)] for k in range(len(parts) - 1)]
+    others = itertools.cycle(colour for colour in CYCLE if colour != COLOURS["aleatoric"])
+    colours = [COLOURS["aleatoric"] if name == "noise" else next(others) for name in parts]
     bands = ax.stackplot(
         at[order],
         heights,
         labels=list(parts),
-        colors=[COLOURS["aleatoric"], *colours],
+        colors=colours,
         alpha=0.75,
         lw=0,
     )

@@ -15,6 +15,7 @@ from kuq.plot.style import (
     label_of,
     need_axes,
     part_of,
+    spread_note,
     units_of,
     values_of,
     with_unit,
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def uncertainty_map(
-    values: Any, part: str = "epistemic", *, x: Any = None, y: Any = None, ax: Axes | None = None
+    values: Any, part: str | None = None, *, x: Any = None, y: Any = None, ax: Axes | None = None
 ) -> Axes:
     """Draw a component of uncertainty over a grid of two axes, with a colour bar.
 
     ``values`` is an Uncertainty, a Partition (of which ``part`` may be a level), a Dataset or a
     DataArray whose coordinates are the axes, or a plain array (rows, columns) with the places of
-    columns and rows in ``x`` and ``y``.
+    columns and rows in ``x`` and ``y``. ``part`` is epistemic, or of what is not split the total.
 
     >>> import kuq, numpy as np, matplotlib
     >>> matplotlib.use("agg")
@@ -42,6 +43,7 @@ def uncertainty_map(
     'aleatoric'
     """
     whole = isinstance(values, Mapping) or hasattr(values, "data_vars")
+    part = part or ("total" if whole and spread_note(values) else "epistemic")
     component = part_of(values, part) if whole else values
     unit = units_of(values) or units_of(component)
     grid = values_of(component)

@@ -78,13 +78,24 @@ def part_of(u: Any, part: str) -> Any:
     return u[part]
 
 
+def spread_note(u: Any) -> str:
+    """What the total of a result that is not split is; empty if it is split."""
+    if hasattr(u, "is_split"):
+        return "" if u.is_split else str(u.note)
+    note = str(getattr(u, "attrs", {}).get("note", ""))
+    if not note and hasattr(u, "data_vars") and "epistemic" in u:  # a mean may have lost its note
+        return "spread" if np.isnan(values_of(u["epistemic"])).all() else ""
+    return note
+
+
 def components_of(u: Any) -> dict[str, Any]:
-    """Noise and levels of a Partition, or of a Dataset that holds one; else nothing."""
+    """Levels of a Partition, or of a Dataset that holds one, and noise if known; else nothing."""
     if isinstance(u, Partition):
-        return dict(u.components)
+        return {name: part for name, part in u.known.items() if name != "total"}
     if not hasattr(u, "data_vars") or "noise" not in u:
         return {}
-    return {str(name): u[name] for name in u.data_vars if name != "total"}
+    gone = ("total", "noise") if np.isnan(values_of(u["noise"])).all() else ("total",)
+    return {str(name): u[name] for name in u.data_vars if name not in gone}
 
 
 def units_of(u: Any) -> str:

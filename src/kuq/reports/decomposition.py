@@ -23,6 +23,7 @@ from kuq.reports.inputs import (
     all_alike,
     equal_everywhere,
     finite_mean,
+    label_cell,
     label_of,
     mean_map,
     mean_of_rows,
@@ -371,7 +372,7 @@ def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
     yield ("<th class='wide'></th>" if bars else "") + "</tr></thead><tbody>"
     for position in order:
         cells = [plain(float(parts[part].ravel()[position])) for part in columns]
-        row = f"<tr><td>{escape(label_of(one, int(position), parts['total'].shape))}</td>"
+        row = f"<tr>{label_cell(label_of(one, int(position), parts['total'].shape))}"
         row += "".join(f"<td>{cell}</td>" for cell in cells)
         if bars:
             widths = {

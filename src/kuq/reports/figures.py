@@ -34,11 +34,16 @@ _CIVIDIS = np.array(
 )  # fmt: skip
 
 
+def _three_digits(value: float) -> str:
+    """Three digits, or all before the point: a year is 2050, and a rent 1364."""
+    return f"{value:.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
+
+
 def shown(value: float) -> str:
-    """A number with three digits."""
+    """A number in a figure."""
     if not np.isfinite(value):
         return "∞" if value > 0 else ("−∞" if value < 0 else "none")
-    text = f"{value:.3g}"
+    text = _three_digits(value)
     if "e" in text:
         mantissa, exponent = text.split("e")
         power = str(int(exponent)).replace("-", "−")
@@ -50,7 +55,7 @@ def plain(value: float) -> str:
     """The same for text outside of figures."""
     if not np.isfinite(value):
         return "∞" if value > 0 else ("−∞" if value < 0 else "none")
-    text = f"{value:.3g}"
+    text = _three_digits(value)
     if "e" in text:
         mantissa, exponent = text.split("e")
         text = f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"

@@ -115,11 +115,15 @@ def _decomposed(
     known = _known(prediction)
     count = known.member_count if isinstance(known, Ensemble) else 0
     if names is not None and len(names) != count:
-        raise ShapeError(f"{count} members need {count} names, got {len(names)}")
+        rows = known.batch_shape[:1] == (len(names),)
+        hint = "; names are of members, and labels= names the inputs" if rows else ""
+        raise ShapeError(f"{count} members need {count} names, got {len(names)}{hint}")
     batch = known.batch_shape
     outcome = None if y is None else _outcome(y, known)
-    labels = _names_of_rows(y) if labels is None else labels
+    own = _names_of_rows(y)
     _check_labels(labels, batch)
+    _check_order(labels, own)
+    labels = own if labels is None else labels
     u = decompose(known, CRPS() if score is None else score, **options)
     dims = _dims(batch)
     kept = {key: value for key, value in options.items() if key != "estimator"}
@@ -184,6 +188,20 @@ def _check_labels(labels: Sequence[Any] | None, batch: tuple[int, ...]) -> None:
     inputs = batch[0] if batch else 1
     if labels is not None and len(labels) != inputs:
         raise ShapeError(f"{inputs} inputs need as many labels, got {len(labels)}")
+
+
+def _check_order(labels: Sequence[Any] | None, of_outcomes: Sequence[Any] | None) -> None:
+    """Outcomes count by their places, so that names in another order are those of other inputs."""
+    if labels is None or of_outcomes is None or len(labels) != len(of_outcomes):
+        return
+    ours, theirs = list(map(str, labels)), list(map(str, of_outcomes))
+    if ours != theirs and sorted(ours) == sorted(theirs):
+        place = next(k for k, one in enumerate(ours) if one != theirs[k])
+        raise ParameterError(
+            f"y and labels name the same inputs in different orders: {ours[place]!r} is at the "
+            f"place of {theirs[place]!r}; give outcomes in the order of the predictions, such as "
+            "y.loc[labels]"
+        )
 
 
 def _dims(batch: tuple[int, ...]) -> tuple[str, ...]:

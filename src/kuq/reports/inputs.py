@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +11,8 @@ from kuq.reports import figures
 from kuq.reports.figures import Axis
 
 _MOST_ACROSS = 400
+#: Letters of a name that needs no second line.
+_SHORT = 16
 
 
 class Inputs(Protocol):
@@ -53,6 +56,11 @@ def mean_of_rows(values: np.ndarray, one: Inputs) -> np.ndarray:
     kept = np.ma.masked_invalid(values)
     mean: Any = np.ma.average(kept, axis=axes, weights=one.input_weights)
     return np.asarray(np.ma.filled(mean, np.nan))
+
+
+def label_cell(text: str) -> str:
+    """The cell that names an input; short names, such as dates, stay on one line."""
+    return f"<td{' class=short' if len(text) <= _SHORT else ''}>{escape(text)}</td>"
 
 
 def label_of(one: Inputs, position: int, shape: tuple[int, ...]) -> str:

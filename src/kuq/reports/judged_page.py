@@ -72,8 +72,10 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
 def _coverage_in_words(judged: Judgement) -> str:
     found = f"{100 * judged.coverage(0.9):.0f} %"
     least, most = judged.coverage_interval(0.9)
-    known = f"(95 % interval {100 * least:.0f} to {100 * most:.0f} %)"
     expected = judged.expected(0.9)
+    # An end that is the expected share only when rounded would contradict the words.
+    near = round(100 * expected) in (round(100 * least), round(100 * most))
+    known = f"(95 % interval {100 * least:.{int(near)}f} to {100 * most:.{int(near)}f} %)"
     if most < expected:
         text = (
             f"Only {found} of the outcomes lie in their 90 % intervals {known}: these are too "
@@ -181,9 +183,9 @@ def _table(ranking: RetentionComparison) -> Iterator[str]:
     )
     if len(order) > 1:
         said.append(
-            f"They hold for all {len(order)} at once, and those of differences for all pairs, so "
-            "that it is allowed for that the best was chosen by looking. Differences are paired, "
-            "over the same resamples."
+            f"They hold for all {len(order)} at once, and those of differences for all pairs, "
+            "which allows for choosing the best by looking. Differences are paired, over the same "
+            "resamples."
         )
     yield paragraph(" ".join(said))
     yield "<div class='table'><table><thead><tr><th>uncertainty</th>"

@@ -12,7 +12,7 @@ from kuq.partition import Partition
 from kuq.reports import figures
 from kuq.reports.components import cell_kernel, named_by_cell
 from kuq.reports.figures import plain
-from kuq.reports.inputs import finite_mean, label_of, mean_map, mean_of_rows, with_axes
+from kuq.reports.inputs import finite_mean, label_cell, label_of, mean_map, mean_of_rows, with_axes
 from kuq.reports.page import (
     Section,
     card,
@@ -114,7 +114,7 @@ def _rows(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
     yield "<th class='wide'></th></tr></thead><tbody>"
     for position in order:
         label = label_of(one, int(position), parts["total"].shape)
-        row = f"<tr><td>{escape(label)}</td>"
+        row = f"<tr>{label_cell(label)}"
         row += "".join(
             f"<td>{plain(float(part.ravel()[position]))}</td>" for part in parts.values()
         )
@@ -163,19 +163,26 @@ def _maps(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
         if min(parts["total"].shape[-2:]) < _FEWEST_CELLS:
             return
     maps = {name: mean_map(part) for name, part in parts.items()}
-    finite = np.concatenate([grid[np.isfinite(grid)] for grid in maps.values()])
-    if finite.size == 0:
+    whole = maps["total"][np.isfinite(maps["total"])]
+    if whole.size == 0:
         return
-    limits = (float(min(finite.min(), 0.0)), float(finite.max()))
+    # A sum of many parts would leave hardly any colours to each of them.
+    added = [grid[np.isfinite(grid)] for name, grid in maps.items() if name != "total"]
+    scales = {name: _limits(*added) for name in maps} | {"total": _limits(whole)}
     blank = " Cells without a colour are missing." if np.isnan(maps["total"]).any() else ""
     yield heading("Where on the grid", several)
-    yield paragraph(f"{where}One scale for all; light is high.{blank}")
+    yield paragraph(f"{where}One scale for all parts, another for the total; light is high.{blank}")
     yield "<div class='figures'>"
     for name, grid in maps.items():
         cells, rows, columns = with_axes(one, names, grid)
-        svg = figures.grid_map(cells, f"map of {name}", unit, limits, rows, columns)
+        svg = figures.grid_map(cells, f"map of {name}", unit, scales[name], rows, columns)
         yield figure(svg, name.capitalize())
     yield "</div>"
+
+
+def _limits(*values: np.ndarray) -> tuple[float, float]:
+    every = np.concatenate(values)
+    return float(min(every.min(), 0.0)), float(every.max())
 
 
 def _meaning(u: Partition, several: bool, written: str | None) -> Iterator[str]:

@@ -91,6 +91,7 @@ tr:last-child td { border-bottom: 0; }
 th { font-size: .8rem; color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 7rem;
   max-width: 22rem; overflow-wrap: anywhere; }
+@media (min-width: 521px) { td.short:first-child { white-space: nowrap; } }
 .bar { display: flex; height: .8rem; min-width: 110px; width: 100%; }
 .bar i { display: block; height: 100%; }
 .bar .aleatoric { background: var(--aleatoric); } .bar .epistemic { background: var(--epistemic); }
@@ -102,6 +103,8 @@ td.wide { width: 34%; }
 dl { max-width: 85ch; } dt { font-weight: 600; margin-top: .7rem; } dd { margin: 0; }
 dd { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
+@media (max-width: 1000px) { th, td { padding: .45rem .5rem; } .sum { display: none; }
+  td.words { white-space: normal; } }
 @media (max-width: 520px) { main { padding: 1.25rem .85rem 3rem; } h1 { font-size: 1.4rem; }
   th, td { padding: .4rem .55rem; } td.wide, th.wide, .keys, .roomy { display: none; } }
 """

@@ -12,7 +12,7 @@ from kuq.files.decomposed import Decomposed
 from kuq.reports.cases import cases
 from kuq.reports.components import shown_parts
 from kuq.reports.figures import plain
-from kuq.reports.inputs import equal_everywhere, label_of
+from kuq.reports.inputs import equal_everywhere, label_cell, label_of
 from kuq.reports.judgement import Judgement
 from kuq.reports.page import heading, paragraph
 from kuq.reports.words import grouped, score_in_words
@@ -47,22 +47,28 @@ def worst_cases(one: Decomposed, judged: Judgement, several: bool) -> Iterator[s
     outcomes = _of_outcomes(judged, order)
     columns |= outcomes
     columns["score"] = [plain(judged.losses[at]) for at in order]
-    columns |= {part: [plain(parts[part][at]) for at in order] for part in shown}
+    heads = dict(zip(shown, shown if len(shown) > 1 else ("spread",), strict=True))
+    columns |= {heads[part]: [plain(parts[part][at]) for at in order] for part in shown}
     if high:
         columns["high there"] = [_names(high, int(at)) for at in order]
     # A telephone has room for what was high, and not for how much; rows are in the order of scores.
-    roomy = {_INTERVAL, *shown, *(("score",) if outcomes else ())}
+    classes = dict.fromkeys([_INTERVAL, *heads.values(), *(["score"] if outcomes else [])], "roomy")
+    if len(shown) > 1:  # the sum of the two columns beside it
+        classes["total"] = "roomy sum"
+    classes["high there"] = "words"
     yield "<div class='table'><table><thead><tr>"
-    yield "".join(_cell("th", text, text in roomy) for text in columns)
+    yield "".join(_cell("th", text, classes.get(text, "")) for text in columns)
     yield "</tr></thead><tbody>"
     for row in zip(*columns.values(), strict=True):
         cells = zip(columns, row, strict=True)
-        yield f"<tr>{''.join(_cell('td', text, name in roomy) for name, text in cells)}</tr>"
+        _, label = next(cells)
+        others = (_cell("td", text, classes.get(name, "")) for name, text in cells)
+        yield f"<tr>{label_cell(label)}{''.join(others)}</tr>"
     yield "</tbody></table></div>"
 
 
-def _cell(kind: str, text: str, roomy: bool) -> str:
-    return f"<{kind}{' class=roomy' if roomy else ''}>{escape(text)}</{kind}>"
+def _cell(kind: str, text: str, classes: str) -> str:
+    return f"<{kind}{f' class={classes!r}' if classes else ''}>{escape(text)}</{kind}>"
 
 
 def _per_case(values: np.ndarray) -> np.ndarray:

@@ -44,12 +44,14 @@ TAKEN = ("total", "noise", "aleatoric", "epistemic")
 class Design:
     """The levels by name, in blocks of crossed ones, outermost first, each inside the one before.
 
-    ``fixed`` are the positions of levels that are there as a whole.
+    ``fixed`` are the positions of levels that are there as a whole; ``labels`` name the groups of
+    each level in errors, where they have names.
     """
 
     levels: tuple[str, ...]
     blocks: tuple[tuple[int, ...], ...]
     fixed: frozenset[int]
+    labels: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
     def checked(
@@ -313,8 +315,11 @@ class _Block:
         return [self.design.levels[k] for k in block]
 
     def _place(self, path: Sequence[Any]) -> str:
-        names = zip(self.design.levels, path, strict=False)
-        return ", ".join(f"{name} {int(value)}" for name, value in names)
+        said = []
+        for k, value in enumerate(map(int, path)):
+            label = self.design.labels[k][value] if self.design.labels else value
+            said.append(f"{self.design.levels[k]} {label}")
+        return ", ".join(said)
 
 
 def _add(table: _Table, other: _Table) -> None:

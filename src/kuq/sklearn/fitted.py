@@ -102,6 +102,17 @@ def posterior_members(fitted: Any, n_members: int = MEMBERS) -> PosteriorMembers
     return PosteriorMembers(partial(_after, partial(posterior_of, fitted), ready), n_members)
 
 
+_BAG = "; bag the regressor: UncertaintyRegressor(model).fit(X, y)"
+
+
+def _named(fitted: Any) -> str:
+    """The kind of an ensemble and of what is in it."""
+    inside = ", ".join(
+        dict.fromkeys(type(one).__name__ for one in getattr(fitted, "estimators_", ()))
+    )
+    return type(fitted).__name__ + (f" of {inside}" if inside else "")
+
+
 def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
     """The regressors with ``return_std`` of a BaggingRegressor or VotingRegressor."""
     fitted, ready = unwrapped(fitted)
@@ -111,8 +122,8 @@ def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
     ):
         raise kuq.ParameterError(
             "a fitted BaggingRegressor or VotingRegressor of regressors whose predict takes "
-            f"return_std (GaussianProcessRegressor, BayesianRidge) is needed, got {fitted!r}"
-            + ("; for one of them alone: posterior_ensemble" if has_posterior(fitted) else "")
+            f"return_std (GaussianProcessRegressor, BayesianRidge) is needed, got {_named(fitted)}"
+            + ("; for one of them alone: posterior_ensemble" if has_posterior(fitted) else _BAG)
         )
     outputs = 1 if y_train is None or y_train.ndim < 2 else y_train.shape[1]
     weights = None
@@ -134,7 +145,7 @@ def residual_members(
         raise kuq.ParameterError(
             "noise from out-of-bag residuals needs a fitted BaggingRegressor, "
             f"RandomForestRegressor or ExtraTreesRegressor, got {type(fitted).__name__}"
-            f"{_other_ways(fitted) or '; bag the regressor: UncertaintyRegressor(model).fit(X, y)'}"
+            f"{_other_ways(fitted) or _BAG}"
         )
     check_is_fitted(fitted)
     predict = partial(_after, partial(_means_of_each, fitted), ready)

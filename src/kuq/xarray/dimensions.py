@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
+import numpy as np
 import xarray as xr
 
 import kuq
@@ -65,10 +66,30 @@ def check_coordinates(what: str, *objects: xr.DataArray | xr.Dataset) -> None:
         xr.align(*objects, join="exact", copy=False)
     except ValueError as error:
         raise kuq.ShapeError(
-            f"{what} have different coordinates: {error}; one.reindex_like(other) has the same, "
-            'and NaN where there is nothing (method="nearest", tolerance=… where they differ by '
-            "rounding)"
+            f"{what} have different coordinates: {error}; {_turned(objects)}one.reindex_like(other)"
+            ' has the same, and NaN where there is nothing (method="nearest", tolerance=… where '
+            "they differ by rounding)"
         ) from None
+
+
+def _turned(objects: Sequence[xr.DataArray | xr.Dataset]) -> str:
+    """What to do about longitudes that are the same and count from other places."""
+    first, *others = objects
+    for dim, values in first.indexes.items():
+        for other in others:
+            if dim not in other.indexes:
+                continue
+            own, their = (np.asarray(index) for index in (values, other.indexes[dim]))
+            if own.shape != their.shape or not {own.dtype.kind, their.dtype.kind} <= set("fiu"):
+                continue
+            one, two = (np.sort(np.mod(places, 360.0)) for places in (own, their))
+            if np.allclose(one, two) and not np.allclose(np.sort(own), np.sort(their)):
+                same = f"{dim} % 360" if own.min() >= 0 else f"({dim} + 180) % 360 - 180"
+                return (
+                    f"{str(dim)!r} is the same up to turns of 360: "
+                    f"other.assign_coords({dim}={same.replace(str(dim), f'other.{dim}')}) first; "
+                )
+    return ""
 
 
 def listed(dims: Sequence[Hashable]) -> tuple[Hashable, ...]:

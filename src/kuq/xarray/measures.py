@@ -57,10 +57,10 @@ def decompose(
     ``compute``. Further options: those of ``kuq.decompose``, ``member_weights``, ``nan_policy``.
 
     Runs of one model are single values, whose own noise is unknown: a result of them has a
-    ``note``. ``draws_dim="number"`` says that they are draws: of every model where there are
-    several, and else of one, so that there is a ``total`` only. ``directions`` are for very many
-    draws of ``event_dims``: random directions in place of all pairs, with ``total_standard_error``
-    and its like in the result.
+    ``note`` and a ``total``, and the parts of it are missing (NaN). ``draws_dim="number"`` says
+    that they are draws: of every model where there are several, and else of one, of which there is
+    a ``total`` only, too. ``directions`` are for very many draws of ``event_dims``: random
+    directions in place of all pairs, with ``total_standard_error`` and its like in the result.
 
     ``level_dims=("scenario", "model", "run")`` are dimensions of members, outermost first: the
     result has ``total``, ``noise`` and what each level adds. Each lies inside of those before it,
@@ -137,10 +137,15 @@ def of_members(data: Data, call: Call, estimator: str, directions: int | None = 
     if call.layout.family is POINTS:
         history["note"] = OF_POINTS
         spread = _spread("members", call.score, estimator)
-        unknown = {"long_name": "noise of the members, unknown"}
-        for part, text in zip(_PARTS, (spread, unknown, spread), strict=True):
-            named[part] = named[part].assign_attrs(text)
+        named["total"] = named["total"].assign_attrs(spread)
+        named |= {name: _unknown(named[name]) for name in named if not name.startswith("total")}
     return xr.Dataset(named, attrs={**kept_attributes(data), **history, **call.told})
+
+
+def _unknown(part: xr.DataArray) -> xr.DataArray:
+    """What nobody can tell is missing, as it is in files and tables."""
+    missing: xr.DataArray = xr.full_like(part, np.nan)
+    return missing.assign_attrs(long_name=f"{part.attrs['long_name']}, unknown")
 
 
 def _trial(call: Call, options: dict[str, Any], directions: int | None) -> kuq.Uncertainty:
@@ -160,20 +165,17 @@ def _spread(of: str, score: kuq.Score, estimator: str) -> dict[str, str]:
     return {"long_name": f"spread of the {of}", "comment": text}
 
 
-def is_split(u: xr.Dataset) -> bool:
-    """Whether a result has two parts, by what it says of itself."""
-    return u.attrs.get("note") not in (OF_POINTS, OF_ONE_MODEL)
-
-
 def of_one_model(data: Data, call: Call) -> xr.Dataset:
     """The spread of draws: what the model does not know is not in them."""
     units = units_of(call.score, call.operands[0].variables)
     (found,) = call.measured(*_entropy(call))
     total = described(found, "total", units)
     total = total.assign_attrs(_spread("draws", call.score, "pairwise"))
+    parts = {part: described(found, f"{part} uncertainty", units).rename(part) for part in _PARTS}
+    parts = {part: _unknown(values) for part, values in parts.items()} | {"total": total}
     how = provenance(call.score, "samples", unbiased=call.options["unbiased"])
     how |= {"note": OF_ONE_MODEL, **call.told}
-    return xr.Dataset({"total": total}, attrs={**kept_attributes(data), **how})
+    return xr.Dataset(parts, attrs={**kept_attributes(data), **how})
 
 
 @for_each_variable

@@ -116,12 +116,15 @@ def gap_error(
     """An error about the first gap; without ``where`` it is one of a chunk of a Dask array."""
     count = int(gaps.sum())
     more = f" and {count - 1} more" if count > 1 else ""
-    place = "in a chunk of the Dask array" if where is None else _place(where, gaps)
+    what, place = repr(str(name)), f"{'' if where is None else _place(where, gaps)}{more}"
+    if where is None:  # names and coordinates are not known inside of a chunk
+        what = "a prediction" if name in ("value", "values") else what
+        place = f"in a chunk of the Dask array, {count} value{'s' * (count > 1)}"
     omit = ', "omit" leaves missing draws out' if layout.family is SAMPLES else ""
     others = "" if layout.nan_policy == "raise" else ", and is not missing throughout"
     masks = "leaves cells out that are missing in every prediction, and "
     return kuq.ParameterError(
-        f"{str(name)!r} must be finite, and is missing (NaN) {place}{more}{others}; "
+        f"{what} must be finite, and is missing (NaN) {place}{others}; "
         f'nan_policy="propagate" {masks if where is None and layout.event else ""}gives such '
         f"predictions no result{omit}"
     )

@@ -19,6 +19,7 @@ from kuq.xarray.attributes import described, kept_attributes, provenance, units_
 from kuq.xarray.call import Settings, prepared
 from kuq.xarray.dimensions import MEMBER
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers, layout_of
+from kuq.xarray.missing import label
 
 #: The dimension along which members of all levels lie while they are computed.
 _ALL = "members of all levels"
@@ -58,7 +59,9 @@ def partition(
     call = prepared([flat], score, dims, weights, settings)
     unbiased = call.options["unbiased"]
     used = design if unbiased in (True, "members") else design.taken_as_it_is()
-    used.groups(members.paths, members.weights)  # raises at once what blocks would raise
+    labels = tuple(_labels(data, dim) for dim in asked.dims)
+    # Raises at once what blocks would raise.
+    dataclasses.replace(used, labels=labels).groups(members.paths, members.weights)
     as_it_is = {**call.options, "unbiased": "samples" if unbiased in (True, "samples") else False}
     trial = kuq.decompose(call.trials()[0], call.score, **as_it_is)
     options = {**call.options, "estimator": estimator, "levels": design.levels}
@@ -82,8 +85,14 @@ def partition(
     }
     if call.layout.family is POINTS:
         history["note"] = OF_LEVELS_OF_POINTS
-        parts["noise"] = parts["noise"].assign_attrs(long_name="noise of the members, unknown")
+        missing = xr.full_like(parts["noise"], np.nan)
+        parts["noise"] = missing.assign_attrs(long_name="noise of the members, unknown")
     return xr.Dataset(parts, attrs={**kept_attributes(data), **history, **call.told}), call.score
+
+
+def _labels(data: Data, dim: Hashable) -> tuple[str, ...]:
+    values = data[dim].values if dim in data.coords else range(data.sizes[dim])
+    return tuple(map(label, values))
 
 
 @dataclass(frozen=True)
