@@ -344,9 +344,12 @@ _DOUBLE = np.dtype(np.float64)
 
 def _float_dtype(xp: Namespace, arrays: list[Array]) -> Any:
     floating = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
-    if floating:
-        return xp.result_type(*floating) if len(floating) > 1 else floating[0]
-    return xp.asarray(0.5).dtype
+    if not floating:
+        return xp.asarray(0.5).dtype
+    found = xp.result_type(*floating) if len(floating) > 1 else floating[0]
+    # What follows an array has its dtype, and compiled code knows the machine's order of bytes.
+    foreign = isinstance(found, np.dtype) and not found.isnative
+    return found.newbyteorder("=") if foreign else found
 
 
 def _reject_unusable(name: str, value: Array) -> None:
