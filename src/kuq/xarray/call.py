@@ -187,9 +187,26 @@ def _member_weights(layout: Layout, data: Data, weights: Any) -> Numbers | None:
             raise kuq.ShapeError(
                 f"member_weights lie along {layout.member!r}, got dimensions {weights.dims}"
             )
-        if layout.member in weights.coords and layout.member in data.coords:
-            weights = weights.sel({layout.member: data[layout.member]})
+        weights = of_these_members(weights, data, layout.member)
     return np.asarray(weights, dtype=np.float64)
+
+
+def of_these_members(weights: xr.DataArray, data: Data, dim: Hashable) -> xr.DataArray:
+    """Weights in the order of the members along one dimension, where both have names."""
+    if dim not in weights.indexes or dim not in data.indexes:
+        return weights
+    own, wanted = weights.indexes[dim], data.indexes[dim]
+    if own.equals(wanted):
+        return weights
+    if not own.is_unique:
+        again = own[own.duplicated()][0]
+        raise kuq.ShapeError(f"member_weights name {again!r} twice along {dim!r}")
+    if len(unknown := wanted[~wanted.isin(own)]):
+        raise kuq.ShapeError(
+            f"member_weights need a weight for every member along {dim!r}, and have none for "
+            f"{unknown[0]!r}; they name {', '.join(map(repr, own[:12]))}"
+        )
+    return weights.sel({dim: wanted})
 
 
 def _named_apart(operand: Operand, position: int) -> Operand:
