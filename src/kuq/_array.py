@@ -288,6 +288,18 @@ def weighted_sum(weights: Array, x: Array) -> Array:
     return namespace(x).sum(weights[(..., *(None,) * (x.ndim - 1))] * x, axis=0)
 
 
+def summable(weights: Array, axis: int | None = None) -> Array:
+    """Weights of which only the ratios count, by a factor where their sum leaves the range."""
+    if is_traced(weights):
+        return weights
+    xp = namespace(weights)
+    with np.errstate(over="ignore"):
+        total = xp.sum(detach(weights))
+    if bool(xp.isfinite(total)):
+        return weights
+    return weights / xp.max(weights, axis=axis, keepdims=True)
+
+
 def safe_sqrt(x: Array) -> Array:
     """sqrt for x ≥ 0 whose gradient at zero is zero instead of infinite."""
     xp = namespace(x)
