@@ -255,6 +255,8 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
     """The prediction that the names in a grid stand for, with coordinates that can be written."""
     import xarray as xr
 
+    from kuq.xarray.units import check_spread
+
     dataset = grid.dataset
     law, roles = _law_in(grid, layout)
     if layout.sample is not None and law not in ("samples", "points"):
@@ -269,6 +271,8 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
     names = {_PARAMETERS.get(role, role): name for role, name in roles.items()}
     weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None
     found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
+    if "scale" in found:
+        check_spread(found["loc"], found["scale"])
     for name, variable in zip(roles.values(), found.values(), strict=True):
         as_doubles(name, np.empty(0, variable.dtype))
         if variable.size == 0:

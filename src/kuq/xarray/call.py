@@ -20,6 +20,7 @@ from kuq.xarray.dimensions import AUTO, MEMBER, needed
 from kuq.xarray.event_weights import with_weights
 from kuq.xarray.layout import Data, Dimensions, Layout, Numbers, layout_of
 from kuq.xarray.missing import LEFT_OUT, check_gaps, check_outcome, in_words, known_cells
+from kuq.xarray.units import check_spreads
 
 
 class Settings(TypedDict, total=False):
@@ -135,6 +136,7 @@ def prepared(
             cells=None if cells is None else cells.values,
         )
         check_gaps(variables, layout)
+        check_spreads(variables)
         operands.append(_named_apart(Operand(layout, variables), position))
     if outcome is not None:
         check_outcome(outcome, operands[0].layout)
