@@ -147,3 +147,17 @@ def test_the_variance_of_what_is_no_number_is_none(law):
         u = kuq.decompose(kuq.Ensemble(law(loc)), "variance")
     for part in (u.total, u.aleatoric, u.epistemic):
         assert np.isnan(part).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("size", [8, 4])
+def test_weights_beside_numbers_of_another_byte_order(size):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 2, 3)).astype(f"f{size}")
+    other_end = values.astype(values.dtype.newbyteorder())
+    weights = np.array([1.0, 2.0, 3.0, 4.0])
+    wanted, found = (
+        kuq.decompose(kuq.Ensemble(kuq.Point(v, event_ndim=1), weights), kuq.Matern(1.0, 2.5))
+        for v in (values, other_end)
+    )
+    np.testing.assert_array_equal(found.epistemic, wanted.epistemic)
+    assert found.epistemic.dtype == values.dtype

@@ -5,7 +5,9 @@ Warnings are errors in this project, so every test here also says that there is 
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 
 import high_precision as hp
 import numpy as np
@@ -326,3 +328,38 @@ def test_moments_that_do_not_exist_are_infinite(score, df):
     evidential = kuq.NormalInverseGamma(0.0, 1.0, df / 2, 1.0)
     u = kuq.decompose(evidential, score)
     assert u.aleatoric == u.epistemic == np.inf
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-300])
+def test_only_ratios_of_weights_count(size):
+    ratios = np.array([1.0, 0.25, 1.0])
+    loc = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 0.0]])
+    rows = ratios * np.array([[size], [1.0]])  # one of which must not spoil the other
+
+    def results(of_members, of_draws, of_cells):
+        members = kuq.decompose(kuq.Ensemble(kuq.Normal(loc, 1.0), of_members), kuq.CRPS())
+        draws = kuq.Samples([loc[:, 0], loc[:, 1]], weights=of_draws)
+        field = kuq.Normal(loc[:, 0], [1.0, 2.0, 3.0], event_ndim=1)
+        return [
+            members.aleatoric,
+            members.epistemic,
+            kuq.entropy(draws, kuq.CRPS(), unbiased=False),
+            kuq.entropy(field, kuq.CRPS(weights=of_cells)),
+        ]
+
+    wanted = results(ratios, ratios, ratios)
+    with np.errstate(all="raise", under="ignore"):
+        found = results(size * ratios, rows, size * ratios)
+    for actual, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("unit", [1e150, 1e-150])
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+def test_a_copy_of_the_energy_kernel_is_as_homogeneous(unit, beta):
+    plain = kuq.Energy(beta)
+    one, law = (kuq.Normal([0.0, 0.0], [u, 2 * u], event_ndim=1) for u in (1.0, unit))
+    wanted = float(kuq.entropy(one, plain)) * unit**beta
+    weighted = kuq.Energy(beta, weights=[1.0, 1.0])
+    for kernel in (plain, pickle.loads(pickle.dumps(plain)), copy.copy(plain), weighted):
+        assert float(kuq.entropy(law, kernel)) == pytest.approx(wanted, rel=1e-10)

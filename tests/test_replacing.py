@@ -283,3 +283,30 @@ def test_giving_up_removes_parts(tmp_path, monkeypatch):
     abandon()
     assert names(tmp_path) == []
     assert not writer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_protected_output_is_left_as_it_is(tmp_path, folder):
+    target = tmp_path / ("a.store" if folder else "a.txt")
+    if folder:
+        target.mkdir()
+    mark = target / "mark" if folder else target
+    mark.write_text("made by kuq: old")
+    target.chmod(0o555 if folder else 0o444)
+    with (
+        pytest.raises(ParameterError, match="protected"),
+        replacing(target, STORE if folder else TEXT) as part,
+    ):
+        part.write_text("made by kuq: new")
+    assert mark.read_text() == "made by kuq: old"
+    target.chmod(0o755 if folder else 0o644)
+    assert check_target(target, STORE if folder else TEXT) == target
+
+
+def test_a_file_of_a_cache_keeps_a_mode_that_forbids_writing(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    target.chmod(0o444)
+    write_text(target, "new")
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o444

@@ -304,6 +304,18 @@ def weighted_sum(weights: Array, x: Array) -> Array:
     return namespace(x).sum(weights[(..., *(None,) * (x.ndim - 1))] * x, axis=0)
 
 
+def summable(weights: Array, axis: int | None = None) -> Array:
+    """Weights of which only the ratios count, by a factor where their sum leaves the range."""
+    if is_traced(weights):
+        return weights
+    xp = namespace(weights)
+    with np.errstate(over="ignore"):
+        total = xp.sum(detach(weights))
+    if bool(xp.isfinite(total)):
+        return weights
+    return weights / xp.max(weights, axis=axis, keepdims=True)
+
+
 def safe_sqrt(x: Array) -> Array:
     """sqrt for x ≥ 0 whose gradient at zero is zero instead of infinite."""
     xp = namespace(x)
@@ -360,9 +372,12 @@ _DOUBLE = np.dtype(np.float64)
 
 def _float_dtype(xp: Namespace, arrays: list[Array]) -> Any:
     floating = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
-    if floating:
-        return xp.result_type(*floating) if len(floating) > 1 else floating[0]
-    return xp.asarray(0.5).dtype
+    if not floating:
+        return xp.asarray(0.5).dtype
+    found = xp.result_type(*floating) if len(floating) > 1 else floating[0]
+    # What follows an array has its dtype, and compiled code knows the machine's order of bytes.
+    foreign = isinstance(found, np.dtype) and not found.isnative
+    return found.newbyteorder("=") if foreign else found
 
 
 def _reject_unusable(name: str, value: Array) -> None:

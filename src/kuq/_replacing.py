@@ -32,6 +32,8 @@ _PART = re.compile(r"\..+\.kuq-[0-9a-f]{8}\.part", re.DOTALL)
 #: Bytes of a name that leave room for the rest of a part's name.
 _LONGEST_NAME = 200
 _NOREPLACE, _EXCHANGE = 1, 2
+#: What the mode of an output has unless somebody took it away to keep the output.
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 #: Errors that only writing has.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -72,9 +74,9 @@ def check_target(
 ) -> Path:
     """The place that ``path`` stands for, links followed, if an output may be written there.
 
-    It may where nothing is, or an output of the same ``kind``. None is for files in places that
-    belong to kuq, such as its cache. An input, what lies inside of it and what it lies in are
-    refused.
+    It may where nothing is, or an output of the same ``kind`` that nobody has protected from
+    writing. None is for files in places that belong to kuq, such as its cache. An input, what lies
+    inside of it and what it lies in are refused.
     """
     path = Path(path)
     target = Path(os.path.realpath(path))
@@ -100,6 +102,11 @@ def check_target(
         raise ParameterError(
             f"{str(path)!r} exists and is {_what_is_there(path, target)}, not {wanted}; it is left "
             "as it is. Choose another name, or move it away"
+        )
+    if kind is not None and os.path.lexists(target) and not target.stat().st_mode & _WRITABLE:
+        raise ParameterError(
+            f"{str(path)!r} is protected: nobody may write to it; it is left as it is. Choose "
+            "another name, or allow writing (chmod u+w)"
         )
     return target
 
@@ -152,10 +159,10 @@ def replacing(
     new = part / f"{_NEW}{target.suffix}"
     try:
         yield new
-        if target.is_file():
-            os.chmod(new, stat.S_IMODE(target.stat().st_mode))
         if durable:
             _flush(new)
+        if target.is_file():  # after the flush, which needs the right to write
+            os.chmod(new, stat.S_IMODE(target.stat().st_mode))
         check_target(path, kind, inputs)
         with _SWAPPING:
             _put(new, target, part / _OLD)

@@ -525,3 +525,12 @@ def test_a_dataset_with_two_names_for_one_parameter():
     data = xr.Dataset(dict.fromkeys(("loc", "mean", "scale"), (("member", "x"), LOC)))
     with pytest.raises(kuq.ParameterError, match="'loc' and 'mean'"):
         kuq.xarray.decompose(data, kuq.CRPS())
+
+
+def test_names_of_many_digits_do_not_become_one(folder):
+    names = ["12345678901234567", "12345678901234568.5", "0.5"]
+    rows = [f"{name},0,1,2,1" for name in names]
+    (folder / "in.csv").write_text("\n".join(["id,mean_0,std_0,mean_1,std_1", *rows]) + "\n")
+    assert main(["decompose", "in.csv", "--out", "out.csv"]) == 0
+    written = (folder / "out.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[0] for line in written] == names

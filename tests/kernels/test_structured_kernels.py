@@ -213,3 +213,15 @@ def test_the_norm_of_a_spectrum_is_the_root_mean_square():
 def test_errors_say_what_to_change(make, words):
     with pytest.raises(kuq.KuqError, match=words):
         make()
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("f8", 2.0**-570), ("f8", 2.0**520), ("f4", 2.0**-80)])
+def test_spectra_of_fields_in_unusual_units(dtype, unit):
+    """Squares of amplitudes left the range of floats: 0, or NaN."""
+    fields = np.random.default_rng(0).normal(size=(3, 2, 6, 4, 5)).astype(dtype)
+    one, other = (
+        kuq.decompose(kuq.Ensemble(kuq.Samples(f, event_ndim=2)), kuq.spectral())
+        for f in (fields, fields * np.asarray(unit, dtype))
+    )
+    np.testing.assert_allclose(other.aleatoric / unit, one.aleatoric, rtol=1e-6)
+    np.testing.assert_allclose(other.total / unit, one.total, rtol=1e-6)

@@ -173,3 +173,26 @@ def test_what_is_not_told_is_refused_at_once():
     evidential = xr.Dataset(dict.fromkeys(("loc", "nu", "alpha", "beta"), 0 * data + 2.0))
     with pytest.raises(kuq.ParameterError, match="second-order"):
         kuq.xarray.decompose(evidential, "crps", level_dims=LEVELS)
+
+
+@pytest.mark.parametrize("levels", [{}, {"level_dims": ("model", "run")}], ids=["one", "levels"])
+def test_weights_of_members_by_name(levels):
+    values = np.random.default_rng(0).normal(size=(2, 3, 4))
+    data = xr.DataArray(values, dims=("model", "run", "x"), coords={"model": ["a", "b"]})
+    data = data if levels else data.isel(run=0)
+
+    def found(data, weights, names):
+        given = xr.DataArray(weights, dims="model", coords={"model": names})
+        return kuq.xarray.decompose(data, kuq.Energy(), member_weights=given, **levels).total
+
+    wanted = found(data, [1.0, 3.0], ["a", "b"])
+    np.testing.assert_array_equal(found(data, [3.0, 1.0], ["b", "a"]), wanted)
+    np.testing.assert_allclose(found(data, [2e307, 6e307], ["a", "b"]), wanted, rtol=1e-13)
+    alike = data.assign_coords(model=["a", "a"])
+    np.testing.assert_array_equal(found(alike, [1.0, 3.0], ["a", "a"]), wanted)
+    with pytest.raises(kuq.ShapeError, match="none for 'b'"):
+        found(data, [1.0, 3.0], ["a", "c"])
+    with pytest.raises(kuq.ShapeError, match="name 'a' twice"):
+        found(data, [1.0, 3.0], ["a", "a"])
+    with pytest.raises(kuq.ParameterError, match="finite"):
+        found(data, [np.inf, 1.0], ["a", "b"])

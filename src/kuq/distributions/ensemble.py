@@ -25,6 +25,7 @@ from kuq._array import (
     require_finite,
     require_not_negative,
     safe_sqrt,
+    summable,
 )
 from kuq._numbers import whole_number
 from kuq.distributions import nesting
@@ -376,6 +377,7 @@ def _normalised(weights: Any, count: int, like: Array) -> Array:
         )
     require_finite(**{"weights of Ensemble": weights})
     require_not_negative(weights, "weights of Ensemble")
+    weights = summable(weights)
     total = xp.sum(weights)
     require(total > 0, "the sum of the weights of Ensemble", "positive", total)
     return xp.astype(weights / total, like.dtype)

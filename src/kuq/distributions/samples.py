@@ -19,6 +19,7 @@ from kuq._array import (
     require,
     require_finite,
     require_not_negative,
+    summable,
     validating,
 )
 from kuq._numbers import as_whole_number, shown
@@ -118,6 +119,7 @@ class Samples(Distribution):
             )
         require_finite(**{"weights of Samples": weights})
         require_not_negative(weights, "weights of Samples")
+        weights = summable(weights, axis=-1)
         total = xp.sum(weights, axis=-1, keepdims=True)
         require(total > 0, "the sum of the weights of Samples", "positive", total)
         return xp.broadcast_to(weights / total, full)

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,5 +223,10 @@ def _typed(cells: list[str]) -> Any:
     if all(map(_WHOLE.fullmatch, cells)):
         return np.array([int(cell) for cell in cells], dtype=np.int64)
     if all(map(_DECIMAL.fullmatch, cells)):
-        return np.array([float(cell) for cell in cells])
+        numbers = np.array([float(cell) for cell in cells])
+        written = set(cells)
+        kinds = len(np.unique(numbers))
+        # Names of many digits must not become one by rounding; 0.5 and 0.50 are the same number.
+        if len(written) == kinds or len(set(map(Decimal, written))) == kinds:
+            return numbers
     return np.array(cells, dtype=object)

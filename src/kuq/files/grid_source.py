@@ -30,6 +30,7 @@ from kuq.files.roles import (
     is_variance,
     listed,
 )
+from kuq.files.valid_ranges import ValidRange, with_valid_range
 from kuq.files.zarr_store import StoredArray, check_store
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Grid:
     #: Groups inside of a NetCDF file; only what is outside of them is read.
     groups: list[str]
     notes: tuple[str, ...]
+    #: Outside of which values of a variable count as missing, where it says so.
+    valid: dict[str, ValidRange]
 
 
 @contextmanager
@@ -73,10 +76,15 @@ def opened(path: Path) -> Iterator[Grid]:
     notes = tuple(
         str(one.message) for one in said if issubclass(one.category, xr.SerializationWarning)
     )
+    netcdf = path.suffix.lower() != ".zarr"
+    found = {n: ValidRange.of(v.variable, netcdf) for n, v in dataset.data_vars.items()}
+    valid = {str(name): one for name, one in found.items() if one is not None}
+    masked = {name: with_valid_range(dataset[name].variable, one) for name, one in valid.items()}
+    file, dataset = dataset, dataset.assign(masked)
     for one in (dataset, *dataset.variables.values()):
         one.attrs = {name: v for name, v in one.attrs.items() if _is_plain(v, path)}
-    with dataset:
-        yield Grid(path, dataset, stored, groups, notes)
+    with file:
+        yield Grid(path, dataset, stored, groups, notes, valid)
 
 
 @contextmanager
@@ -217,6 +225,10 @@ def _pairs(names: list[str]) -> dict[str, dict[str, str]]:
     weighing = [name for name in names if role_of(name) == "weights"]
     weights = {"weights": weighing[0]} if weighing else {}
     found = pairs(names)
+    if found and len(weighing) > 1:
+        raise ParameterError(
+            f"{listed(weighing)} may each be the weights of the predictions; remove all but one"
+        )
     for thing, roles in found.items():
         for role, own in roles.items():
             if len(own) > 1:
@@ -254,17 +266,24 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
     """The prediction that the names in a grid stand for, with coordinates that can be written."""
     import xarray as xr
 
+    from kuq.xarray.units import check_spread
+
     dataset = grid.dataset
     law, roles = _law_in(grid, layout)
     if layout.sample is not None and law not in ("samples", "points"):
         raise ParameterError(f"--draws is for draws, and the file holds {law} predictions")
     squared = is_variance("scale", roles.get("scale", ""))
     notes = [*grid.notes, *_missing(grid, roles.values())]
+    for name in (*roles.values(), *([] if layout.target is None else [layout.target])):
+        if name in grid.valid and grid.valid[name].is_told:
+            notes.append(f"values of {name!r} are valid {grid.valid[name]}; others are missing")
     if squared:
         notes.append(f"{roles['scale']!r} is a variance; its square root is the scale")
     names = {_PARAMETERS.get(role, role): name for role, name in roles.items()}
     weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None
     found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
+    if "scale" in found:
+        check_spread(found["loc"], found["scale"])
     for name, variable in zip(roles.values(), found.values(), strict=True):
         as_doubles(name, np.empty(0, variable.dtype))
         if variable.size == 0:

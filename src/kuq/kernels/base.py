@@ -118,7 +118,7 @@ class Score(ABC):
 
 
 #: What a score remembers of itself, beside its settings.
-_REMEMBERED = ("_hash", "arrays", "bare", "degree", "is_open", "parts", "units")
+_REMEMBERED = ("_hash", "arrays", "bare", "is_open", "parts", "units")
 _BARE: dict[tuple[type, Any], Score] = {}
 _MOST_BARE = 1024
 
@@ -189,8 +189,10 @@ class Radial(Kernel):
     #: k(x, x)
     diagonal: float = 0.0
 
-    #: k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous.
-    degree: float | None = None
+    @property
+    def degree(self) -> float | None:
+        """k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous."""
+        return None
 
     @abstractmethod
     def profile(self, s: Array, xp: Namespace) -> Array:

@@ -35,8 +35,11 @@ class Energy(ScaleMixture):
 
     def __post_init__(self) -> None:
         check_number(self, "beta", 0.0, 2.0)
-        object.__setattr__(self, "degree", self.beta)
         check_weights(self)
+
+    @property
+    def degree(self) -> float:
+        return self.beta
 
     def profile(self, s: Array, xp: Namespace) -> Array:
         root = safe_sqrt(s)

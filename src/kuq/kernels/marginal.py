@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
 
-from kuq._array import Array, adopted, namespace
+from kuq._array import Array, adopted, namespace, summable
 from kuq.errors import ParameterError
 from kuq.kernels.base import Kernel, MarginalStage, Stage, Term, require_outcomes, show
 from kuq.kernels.card import KernelCard
@@ -127,6 +127,7 @@ def reduce_event(values: Array, reduce: str | None, weights: Array | None, ndim:
     axes = tuple(range(values.ndim - ndim, values.ndim))
     if weights is not None:
         weights = adopted(weights, values)
+        weights = summable(weights) if reduce == "mean" else weights
         weighted = xp.sum(values * weights, axis=axes)
         return weighted / xp.sum(weights) if reduce == "mean" else weighted
     return xp.mean(values, axis=axes) if reduce == "mean" else xp.sum(values, axis=axes)

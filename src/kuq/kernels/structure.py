@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from kuq._array import Array, flatten_event, from_numpy, namespace, safe_sqrt
+from kuq._array import Array, flatten_event, from_numpy, namespace, power_of_two, safe_sqrt
 from kuq._numbers import as_real_number, shown, whole_number
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Transformed
@@ -169,11 +169,15 @@ class Spectrum:
         xp = namespace(x)
         axes = tuple(range(x.ndim - self.event_ndim, x.ndim))
         shape = tuple(x.shape[axis] for axis in axes)
+        # Squares of amplitudes leave the range of floats long before the amplitudes do.
+        unit = power_of_two(xp.max(xp.abs(x), axis=axes, keepdims=True))
+        x = x / unit
         waves = xp.fft.fftn(xp.astype(x, xp.complex128 if _double(x) else xp.complex64), axes=axes)
         real, imaginary = xp.real(waves), xp.imag(waves)
         square = flatten_event(real * real + imaginary * imaginary, self.event_ndim)
         energy = xp.matmul(square[..., None, :], from_numpy(_rings(shape), square))[..., 0, :]
-        return safe_sqrt(energy) / math.prod(shape)
+        unit = xp.reshape(unit, (*unit.shape[: axes[0]], 1))
+        return safe_sqrt(energy) / math.prod(shape) * unit
 
     def __repr__(self) -> str:
         return "spectrum"

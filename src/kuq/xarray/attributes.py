@@ -37,5 +37,6 @@ def provenance(score: kuq.Score, method: str | None, **options: Any) -> dict[str
 
 def kept_attributes(data: xr.DataArray | xr.Dataset) -> dict[Hashable, Any]:
     """Attributes of the data that still hold: not those that name or describe the quantity."""
-    gone = () if isinstance(data, xr.Dataset) else ("units", "long_name", "standard_name")
+    own = ("units", "long_name", "standard_name", "valid_range", "valid_min", "valid_max")
+    gone = () if isinstance(data, xr.Dataset) else own
     return {name: value for name, value in data.attrs.items() if name not in gone}

@@ -20,6 +20,7 @@ from kuq.xarray.dimensions import AUTO, MEMBER, needed
 from kuq.xarray.event_weights import with_weights
 from kuq.xarray.layout import Data, Dimensions, Layout, Numbers, layout_of
 from kuq.xarray.missing import LEFT_OUT, check_gaps, check_outcome, in_words, known_cells
+from kuq.xarray.units import check_spreads
 
 
 class Settings(TypedDict, total=False):
@@ -135,6 +136,7 @@ def prepared(
             cells=None if cells is None else cells.values,
         )
         check_gaps(variables, layout)
+        check_spreads(variables)
         operands.append(_named_apart(Operand(layout, variables), position))
     if outcome is not None:
         check_outcome(outcome, operands[0].layout)
@@ -187,9 +189,26 @@ def _member_weights(layout: Layout, data: Data, weights: Any) -> Numbers | None:
             raise kuq.ShapeError(
                 f"member_weights lie along {layout.member!r}, got dimensions {weights.dims}"
             )
-        if layout.member in weights.coords and layout.member in data.coords:
-            weights = weights.sel({layout.member: data[layout.member]})
+        weights = of_these_members(weights, data, layout.member)
     return np.asarray(weights, dtype=np.float64)
+
+
+def of_these_members(weights: xr.DataArray, data: Data, dim: Hashable) -> xr.DataArray:
+    """Weights in the order of the members along one dimension, where both have names."""
+    if dim not in weights.indexes or dim not in data.indexes:
+        return weights
+    own, wanted = weights.indexes[dim], data.indexes[dim]
+    if own.equals(wanted):
+        return weights
+    if not own.is_unique:
+        again = own[own.duplicated()][0]
+        raise kuq.ShapeError(f"member_weights name {again!r} twice along {dim!r}")
+    if len(unknown := wanted[~wanted.isin(own)]):
+        raise kuq.ShapeError(
+            f"member_weights need a weight for every member along {dim!r}, and have none for "
+            f"{unknown[0]!r}; they name {', '.join(map(repr, own[:12]))}"
+        )
+    return weights.sel({dim: wanted})
 
 
 def _named_apart(operand: Operand, position: int) -> Operand:

@@ -12,11 +12,12 @@ import numpy as np
 import xarray as xr
 
 import kuq
+from kuq._array import summable
 from kuq.distributions.nesting import even_weights, numbered, paths_of_axes
 from kuq.result import OF_LEVELS_OF_POINTS
 from kuq.scores.levels import Design
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
-from kuq.xarray.call import Settings, prepared
+from kuq.xarray.call import Settings, of_these_members, prepared
 from kuq.xarray.dimensions import MEMBER
 from kuq.xarray.layout import POINTS, Data, Dimensions, Numbers, layout_of
 from kuq.xarray.missing import label
@@ -160,14 +161,14 @@ def _joint_weights(
             f"member_weights lie along some of {list(level_dims)}, got the dimensions {unknown}"
         )
     for dim in given.dims:
-        if dim in given.coords and dim in data.coords:
-            given = given.sel({dim: data[dim]})
+        given = of_these_members(given, data, dim)
     frame = xr.DataArray(np.ones(shape), dims=level_dims)
     full = (frame * given.drop_vars(list(given.coords))).transpose(*level_dims)
     weights = np.asarray(full.values, dtype=np.float64).reshape(-1)
-    if weights.size != math.prod(shape) or not np.all(weights >= 0) or not weights.any():
-        raise kuq.ParameterError("member_weights must be numbers ≥ 0 that are not all zero")
-    return weights, [k for k, dim in enumerate(level_dims) if dim in given.dims]
+    usable = np.all(np.isfinite(weights) & (weights >= 0)) and weights.any()
+    if weights.size != math.prod(shape) or not usable:
+        raise kuq.ParameterError("member_weights must be finite numbers ≥ 0, not all zero")
+    return summable(weights), [k for k, dim in enumerate(level_dims) if dim in given.dims]
 
 
 def check_whole(data: Data, level_dims: tuple[Hashable, ...], settings: Settings) -> None:

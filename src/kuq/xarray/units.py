@@ -53,6 +53,43 @@ def check_units(one: str, first: Mapping[str, xr.DataArray], other: str, second:
     )
 
 
+#: Parameters that stand in the unit of outcomes, or in its square.
+_SPREADS = ("scale", "factor", "diag", "beta")
+
+
+def check_spreads(variables: Mapping[str, xr.DataArray]) -> None:
+    """Refuse parameters of a law that are not in the unit of its location, nor in its square."""
+    loc = variables.get("loc")
+    for name in _SPREADS:
+        if loc is not None and name in variables:
+            check_spread(loc, variables[name])
+
+
+def check_spread(loc: xr.DataArray, spread: xr.DataArray) -> None:
+    """Refuse a spread that is neither in the unit of the location nor in its square.
+
+    Which of both is not asked, as xarray keeps attributes when numbers are squared. A difference
+    of two temperatures in °C is one in K.
+    """
+    units = [_units(given) for given in (loc, spread)]
+    if None in units:
+        return
+    own, found = (_as_difference(_factors(str(unit))) for unit in units)
+    square = {u: 2 * power for u, power in own.items()} if isinstance(own, dict) else own
+    if found not in (own, square):
+        raise kuq.ParameterError(
+            f"{str(loc.name)!r} in {units[0]!r} and {str(spread.name)!r} in {units[1]!r} do not "
+            "fit: a spread is in the unit of its location, or of its square; convert it, or "
+            "correct an attribute 'units' that is wrong"
+        )
+
+
+def _as_difference(factors: Any) -> Any:
+    if not isinstance(factors, dict):
+        return factors
+    return {"K" if unit == "°C" else unit: power for unit, power in factors.items()}
+
+
 def located(variables: Mapping[str, xr.DataArray]) -> xr.DataArray | None:
     """The variable that stands in the unit of outcomes."""
     return next((v for name, v in variables.items() if name in ("loc", "value", "values")), None)

@@ -64,7 +64,7 @@ def _normal(data: xr.Dataset, thing: str, roles: Mapping[str, list[str]]) -> xr.
             )
     loc, scale = (data[roles[role][0]] for role in ("loc", "scale"))
     if role_of(str(scale.name).rpartition("_")[2]) == "variance":
-        scale = xr.apply_ufunc(np.sqrt, scale, dask="allowed")
+        scale = xr.apply_ufunc(np.sqrt, scale, dask="allowed", keep_attrs=True)
     return xr.Dataset({"loc": loc, "scale": scale}, attrs=data.attrs)
 
 
