@@ -36,7 +36,10 @@ def learner(kind: str, seed: int) -> Callable[..., Any]:
     import kuq
 
     if kind == "forest":
-        forest = kuq.sklearn.UncertaintyRegressor(n_members=20, random_state=seed)
+        from sklearn.ensemble import RandomForestRegressor
+
+        trees = RandomForestRegressor(20, min_samples_leaf=5)  # as in the table of the page
+        forest = kuq.sklearn.UncertaintyRegressor(trees, random_state=seed)
         return lambda x, y: forest.fit(x, y)
 
     def fit(x: Any, y: Any, scaling: Any) -> Any:

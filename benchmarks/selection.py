@@ -57,7 +57,10 @@ def fitted(representation: str, x: Any, y: Any, seed: int) -> Any:
     import kuq
 
     if representation == "forest":
-        model = kuq.sklearn.UncertaintyRegressor(n_members=20, random_state=seed)
+        from sklearn.ensemble import RandomForestRegressor
+
+        forest = RandomForestRegressor(20, min_samples_leaf=5)  # as in the table of the page
+        model = kuq.sklearn.UncertaintyRegressor(forest, random_state=seed)
         return model.fit(x, y)
     return kuq.nn.Regressor(
         representation,

@@ -196,9 +196,11 @@ def test_largest_errors_and_dates_fit_a_window(browser, tmp_path):
     page = browser.new_page(viewport={"width": 800, "height": 900})
     for y in (days, long):
         path = kuq.report(ensemble, y=y, path=tmp_path / "p.html")
-        page.goto(path.as_uri())
-        for table in page.query_selector_all(".table"):
-            assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
+        for width in (400, 800):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(path.as_uri())
+            for table in page.query_selector_all(".table"):
+                assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
     path = kuq.report(ensemble, y=days, path=tmp_path / "p.html")
     page.goto(path.as_uri())
     one_line = 1.5 * page.evaluate("parseFloat(getComputedStyle(document.body).lineHeight)")

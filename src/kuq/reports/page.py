@@ -106,7 +106,8 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 @media (max-width: 1000px) { th, td { padding: .45rem .5rem; } .sum { display: none; }
   td.words { white-space: normal; } }
 @media (max-width: 520px) { main { padding: 1.25rem .85rem 3rem; } h1 { font-size: 1.4rem; }
-  th, td { padding: .4rem .55rem; } td.wide, th.wide, .keys, .roomy { display: none; } }
+  th, td { padding: .4rem .45rem; } td.wide, th.wide, .keys, .roomy { display: none; }
+  th:first-child, td:first-child { min-width: 4.5rem; } }
 """
 
 
