@@ -204,6 +204,8 @@ def _terms_needed(ratio: float, precision: float, nodes: int) -> int | None:
     The rest of the series is at most 2 q^n (1 + q)/(1 - q)² of the smallest weight; a derivative
     of T_n is larger by n², and by 1/q against that of the weight.
     """
+    if not ratio < 1:  # a variance of zero beside a node that is very far out
+        return None
     for terms in range(2, nodes):
         rest = 2 * ratio**terms * (1 + ratio) / (1 - ratio) ** 2
         if rest <= precision and terms**2 * ratio ** (terms - 1) <= 1e-11:
