@@ -161,3 +161,34 @@ def test_weights_beside_numbers_of_another_byte_order(size):
     )
     np.testing.assert_array_equal(found.epistemic, wanted.epistemic)
     assert found.epistemic.dtype == values.dtype
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_all_weight_on_one_is_refused_in_every_precision(dtype):
+    """In float32 the bound 1 − 1e-9 is one, which no share exceeds: NaN."""
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(2, 3, 4)).astype(dtype)
+    alone = np.zeros(draws.shape, dtype)
+    alone[..., 2] = 0.7
+    with pytest.raises(kuq.InsufficientDataError, match="all weight on one draw"):
+        kuq.decompose(kuq.Ensemble(kuq.Samples(draws, weights=alone)), kuq.Energy())
+    members = kuq.Ensemble(kuq.Normal(draws[0], 1.0), np.asarray([1e-12, 1.0, 1e-12], dtype))
+    with pytest.raises(kuq.InsufficientDataError, match="all weight on one"):
+        kuq.decompose(members, kuq.Energy())
+
+
+def test_a_variance_of_zero_beside_a_very_narrow_kernel():
+    """The series of sums over coordinates divided by zero."""
+    factor = np.random.default_rng(0).normal(size=(4, 2))
+    law = kuq.LowRankNormal(np.zeros(4), factor, [0.0, 1.0, 1.0, 1.0])
+    # Two outcomes are hardly ever that close to each other.
+    assert float(kuq.entropy(law, kuq.Laplace(1e-20))) == pytest.approx(0.5, rel=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_laws_of_a_single_value_are_counted_in_every_precision(dtype):
+    from kuq.reports.cases import single_values
+
+    weights = np.asarray([[[0.0, 2.0], [1.0, 1.0]]] * 2, dtype)
+    leaves = kuq.Samples(np.zeros((2, 2, 2), dtype), weights=weights, whole=True)
+    assert single_values(kuq.Ensemble(leaves)) == 0.5

@@ -106,3 +106,25 @@ def test_vmap_of_draws():
 
     wanted = torch.stack([total(x) for x in values])
     torch.testing.assert_close(torch.func.vmap(total)(values), wanted, rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize("kernel", [kuq.Energy, kuq.Gaussian, kuq.Laplace, kuq.SquaredError])
+@pytest.mark.parametrize("alpha", [1.2, 4.0])
+def test_a_coordinate_without_weight_has_no_gradient(kernel, alpha):
+    """It was NaN under the energy score; the others are those of the law without it."""
+    torch = pytest.importorskip("torch")
+    given = [torch.asarray(x) for x in parameters(np.random.default_rng(0), 3)]
+    given[2] = torch.full((3,), alpha, dtype=torch.float64)
+
+    def gradients(arrays, weights):
+        arrays = [array.clone().requires_grad_() for array in arrays]
+        width = () if kernel in (kuq.Energy, kuq.SquaredError) else (2.0,)
+        score = kernel(*width, weights=torch.asarray(weights, dtype=torch.float64))
+        kuq.decompose(kuq.NormalInverseGamma(*arrays, event_ndim=1), score).total.backward()
+        return [array.grad for array in arrays[1:]]  # the location has no part in it
+
+    found = gradients(given, [0.0, 1.0, 2.0])
+    wanted = gradients([array[1:] for array in given], [1.0, 2.0])
+    for actual, expected in zip(found, wanted, strict=True):
+        assert abs(float(actual[0])) < 1e-12
+        np.testing.assert_allclose(actual[1:], expected, rtol=1e-6)

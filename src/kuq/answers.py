@@ -455,7 +455,7 @@ def _bias_of_draws(law: Law, entropies: Array) -> Array:
         )
     share = law.concentration()
     if not isinstance(share, float):
-        alone = share > 1 - 1e-9
+        alone = share >= 1 - 1e-9
         share = xp.where(alone, xp.full_like(share, math.nan), share)
     return entropies * (share / (1 - share))
 

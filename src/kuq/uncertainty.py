@@ -737,7 +737,7 @@ def _check_member_count(
     weights = prediction.weights
     if options.unbiased_members and weights is not None and not plug_in:
         xp = namespace(weights)
-        if any_true(xp.max(weights) > 1 - 1e-9):
+        if any_true(xp.max(weights) >= 1 - 1e-9):
             raise InsufficientDataError(
                 "an unbiased epistemic uncertainty needs at least two members with weight, got "
                 "all weight on one; pass unbiased=False or other weights"
@@ -756,7 +756,7 @@ def _check_draws(prediction: Ensemble, options: Options) -> None:
         if law.nan_policy == "omit":
             continue
         xp = namespace(law.weights)
-        alone = xp.max(law.weights, axis=-1) > 1 - 1e-9
+        alone = xp.max(law.weights, axis=-1) >= 1 - 1e-9
         if options.unbiased_samples and any_true(alone):
             count = int(xp.sum(xp.astype(alone, law.weights.dtype)))
             raise InsufficientDataError(

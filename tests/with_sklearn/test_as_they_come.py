@@ -403,13 +403,3 @@ def test_a_vote_of_others_is_pointed_to_a_bag():
     said = str(error.value)
     assert "got VotingRegressor of Ridge, RandomForestRegressor; bag the regressor" in said
     assert "\n" not in said
-
-
-def test_the_default_forest_has_leaves_that_know_noise():
-    """Its leaves had five rows, of which its own results said that they know too little noise."""
-    rng = np.random.default_rng(1)
-    X = rng.uniform(size=(500, 3))
-    y = X[:, 0] + rng.normal(size=500)
-    u = kuq.sklearn.UncertaintyRegressor(random_state=0).fit(X, y).predict_uncertainty(X[:50])
-    assert u.is_split
-    assert u.note == ""

@@ -57,7 +57,10 @@ def energy(nu: Array, alpha: Array, beta: Array, power: float) -> tuple[Array, A
     exists = alpha > b
     z = xp.where(exists, alpha - b, 1.0)
     moment = 4**b * math.gamma(b + 0.5) / math.sqrt(math.pi)
-    within = moment * beta**b * xp.exp(-log_gamma_ratio(z, b))
+    # Zero is a coordinate without weight, whose power has no gradient there.
+    known = beta > 0
+    size = xp.where(known, xp.where(known, beta, xp.ones_like(beta)) ** b, xp.zeros_like(beta))
+    within = moment * size * xp.exp(-log_gamma_ratio(z, b))
     # The ratio of the two expected kernels, less one: a difference would lose all at large α, ν.
     excess = xp.expm1(b * xp.log1p(1 / nu) + log_duplication_ratio(z, b))
     return xp.where(exists, within / 2, math.inf), xp.where(exists, within * excess, math.inf)

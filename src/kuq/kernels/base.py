@@ -118,7 +118,7 @@ class Score(ABC):
 
 
 #: What a score remembers of itself, beside its settings.
-_REMEMBERED = ("_hash", "arrays", "bare", "is_open", "parts", "units")
+_REMEMBERED = ("_hash", "arrays", "bare", "degree", "is_open", "parts", "units")
 _BARE: dict[tuple[type, Any], Score] = {}
 _MOST_BARE = 1024
 
@@ -189,7 +189,7 @@ class Radial(Kernel):
     #: k(x, x)
     diagonal: float = 0.0
 
-    @property
+    @functools.cached_property
     def degree(self) -> float | None:
         """k(ax, ay) = a^degree k(x, y), None if the kernel is not homogeneous."""
         return None

@@ -37,7 +37,7 @@ class Energy(ScaleMixture):
         check_number(self, "beta", 0.0, 2.0)
         check_weights(self)
 
-    @property
+    @functools.cached_property
     def degree(self) -> float:
         return self.beta
 

@@ -70,7 +70,7 @@ def single_values(prediction: Ensemble) -> float:
     for law in laws:
         weights = law.weights if isinstance(law, Samples) and law.whole else None
         every += math.prod(law.batch_shape)
-        single += 0 if weights is None else int(np.sum(np.max(weights, axis=-1) > 1 - 1e-9))
+        single += 0 if weights is None else int(np.sum(np.max(weights, axis=-1) >= 1 - 1e-9))
     return single / max(every, 1)
 
 

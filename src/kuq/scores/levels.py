@@ -289,7 +289,7 @@ class _Block:
                     f"an unbiased level {name!r} needs at least two of its kind in every "
                     f"group, got one{where}; {remedy}"
                 )
-            if any_true(self.squares[k] > 1 - 1e-9):
+            if any_true(self.squares[k] >= 1 - 1e-9):
                 raise InsufficientDataError(
                     f"an unbiased level {name!r} needs at least two of its kind with weight in "
                     f"every group, got all weight on one; {remedy}"

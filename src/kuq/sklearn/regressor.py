@@ -44,7 +44,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     ``estimator`` is a forest, a BaggingRegressor, a VotingRegressor of regressors with
     ``return_std``, one of these at the end of a Pipeline, or any other regressor, of which
     ``n_members`` are bagged, which get tables of pandas as they are, text columns and all; by
-    default a RandomForestRegressor with ``min_samples_leaf=10``.
+    default a RandomForestRegressor with ``min_samples_leaf=5``.
     ``noise="auto"`` takes the noise of members from their leaves (trees) or their standard
     deviations (``return_std``), else from residuals of training rows outside of their bags.
     ``"normal"`` and ``"residuals"`` take such residuals for trees, too, as a normal or as they are:
@@ -245,7 +245,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
     def _whole(self, X: Any) -> Any:
         """The ensemble to fit: the inner estimator if it has members, else a bag of it."""
         if self.estimator is None:
-            whole = RandomForestRegressor(min_samples_leaf=10)
+            whole = RandomForestRegressor(min_samples_leaf=5)
         elif not self._bags():
             whole = clone(self.estimator)
         elif takes_tables(self.estimator, X):
