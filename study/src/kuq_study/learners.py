@@ -13,7 +13,7 @@ from kuq.datasets.base import Dataset, Split
 from kuq.errors import ParameterError
 from kuq.kernels.bandwidth import median_bandwidth
 from kuq_study.cell import Cell
-from kuq_study.model_settings import of_the_paper
+from kuq_study.model_settings import ModelSettings, backbone_settings, recipe
 from kuq_study.procedure import Context
 
 #: How often the state of a training is written.
@@ -66,16 +66,15 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
     The user's own is a function ``(seed, **options)`` that returns anything with
     ``fit(x, y, validation=(x, y))``, ``predict(x)`` and ``predict_distribution(x)``.
     """
-    options = {name: _option(value) for name, value in cell.model.items()} | more
     if cell.representation in cell.entries:
-        return cell.entries[cell.representation].load()(seed=seed, **options)
+        options = {name: _option(value) for name, value in cell.model.items()}
+        return cell.entries[cell.representation].load()(seed=seed, **options, **more)
     # Here: they need an extra, and seconds.
     from kuq.nn import FNO, MLP, ConvNeXt, EfficientNetLite0, Regressor
     from kuq_study.convolutions import Convolutions
 
-    options = {name: _option(value) for name, value in of_the_paper().items()} | options
-    if isinstance(options.get("backbone"), Mapping):
-        settings = dict(options["backbone"])
+    options = recipe(cell.representation, cell.model)
+    if isinstance(options["backbone"], Mapping):
         kinds: dict[str, Any] = {
             "mlp": MLP,
             "fno": FNO,
@@ -83,11 +82,9 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
             "efficientnet-lite0": EfficientNetLite0,
             "convolutions": Convolutions,
         }
-        kind = settings.pop("kind", None)
-        if kind not in kinds:
-            raise ParameterError(f"a backbone's kind must be one of {list(kinds)}, got {kind!r}")
+        kind, settings = backbone_settings(options["backbone"], "'model'")
         options["backbone"] = kinds[kind](**settings)
-    return Regressor(cell.representation, seed=seed, **options)
+    return Regressor(cell.representation, seed=seed, **options | more)
 
 
 def fit_model(
@@ -109,7 +106,7 @@ def fit_model(
     state = None if cell.representation in cell.entries else context.state_file("training")
     if state is None:
         return make_model(cell, cell.seed, **options).fit(x, y, validation=validation, **more)
-    epochs = int(cell.model.get("max_epochs", of_the_paper()["max_epochs"]))
+    epochs = int(cell.model.get("max_epochs", ModelSettings.max_epochs))
     often = max(1, epochs // _STATES_OF_A_TRAINING)
     model = make_model(cell, cell.seed, checkpoint=state, checkpoint_every=often, **options)
     try:

@@ -23,8 +23,7 @@ Sizes: TypeAlias = Annotated[tuple[Count, ...], Within(least=1)]
 class ModelSettings:
     """The keys are settings of ``kuq.nn.Regressor``; "never" stands for None.
 
-    How networks are trained is the paper's where a file does not say it, whatever kuq's own
-    defaults are (``of_the_paper``).
+    What a file does not say is as it stands here, whatever kuq's own defaults are (``recipe``).
     """
 
     activation: Activation = "gelu"
@@ -128,26 +127,75 @@ BACKBONES: dict[str, type[Any]] = {
     "convolutions": ConvolutionsSettings,
 }
 MODEL_KEYS = tuple(field.name for field in dataclasses.fields(ModelSettings))
-_OF_THE_PAPER = (
-    *("annealing", "averaging", "batch_size", "learning_rate", "margin", "max_epochs"),
-    *("n_samples", "natural", "patience", "plateau"),
-)
+#: What backbones are called by one word.
+_NAMED = {
+    "fno": {"kind": "fno"},
+    "convnext-tiny": {"kind": "convnext", "size": "tiny"},
+    "convnext-small": {"kind": "convnext", "size": "small"},
+    "efficientnet-lite0": {"kind": "efficientnet-lite0"},
+}
+#: Settings that belong to where a model is trained, not to what it learns.
+OF_THE_MACHINE = ("compile", "device", "mixed_precision")
+#: Settings of the backbone "mlp", which others have in their own description.
+_OF_TABLES = ("hidden_sizes", "activation", "norm", "noise_after")
+#: What each representation is trained by. None: an evidential likelihood, the Gaussian kernel with
+#: the median distance of the outcomes, or the squared error of a velocity, which have no name.
+_LOSSES = {
+    "normal": "log",
+    "evidential": None,
+    "mixture": "crps",
+    "low-rank": None,
+    "sampler": "energy",
+    "flow": None,
+}
+#: Whose layers are normalised, as the paper's levels of error say; flows, which are ours, are too.
+_NORMALISED = ("mixture", "sampler", "flow")
+#: Draws, and pairs of noise and outcome, by which samplers and flows are trained.
+_DRAWS = {"mlp": 10, "fno": 5}
+_PAIRS_OF_FLOWS = {"mlp": 8}
 
 
-def of_the_paper() -> dict[str, Any]:
-    """Settings of training in which the paper's recipe and kuq's defaults differ."""
-    defaults = {field.name: field.default for field in dataclasses.fields(ModelSettings)}
-    return {name: defaults[name] for name in _OF_THE_PAPER}
+def recipe(representation: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of one of kuq's models: those of a table, and the study's own for the rest.
+
+    None of them is left to the defaults of kuq, which may get better while the paper stays what it
+    is. "never" is None here.
+    """
+    found: dict[str, Any] = dataclasses.asdict(ModelSettings()) | dict(table)
+    backbone = found["backbone"]
+    if isinstance(backbone, str):
+        backbone = _NAMED.get(backbone, backbone)
+    kind = backbone if isinstance(backbone, str) else backbone["kind"]
+    for name in (*OF_THE_MACHINE, *(() if backbone == "mlp" else _OF_TABLES)):
+        if name not in table:
+            del found[name]
+    flow = representation == "flow"
+    left_open = {
+        "n_members": 1 if representation == "evidential" else 10,
+        "n_train_samples": _PAIRS_OF_FLOWS.get(kind, 2) if flow else _DRAWS.get(kind, 3),
+        "noise_channels": 16 if kind == "mlp" else 1,
+    }
+    found |= {name: value for name, value in left_open.items() if found[name] == "never"}
+    if found.get("norm") == "auto":
+        found["norm"] = "layer" if representation in _NORMALISED else "none"
+    found |= {"backbone": backbone, "loss": _LOSSES[representation]}
+    return {name: None if value == "never" else value for name, value in found.items()}
+
+
+def backbone_settings(table: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    """The kind of a backbone and all its settings, those that a table does not name too."""
+    kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in BACKBONES:
+        raise ParameterError(
+            f"'backbone.kind' of {where} must be one of {list(BACKBONES)}, got {kind!r}"
+        )
+    settings = dataclasses.asdict(from_table(BACKBONES[kind], table, f"'backbone' of {where}"))
+    del settings["kind"]
+    return kind, settings
 
 
 def check_model(table: Mapping[str, Any], where: str) -> None:
     """Every key is known and every value allowed."""
     backbone = from_table(ModelSettings, table, where).backbone
-    if not isinstance(backbone, Mapping):
-        return
-    kind = backbone.get("kind")
-    if not isinstance(kind, str) or kind not in BACKBONES:
-        raise ParameterError(
-            f"'backbone.kind' of {where} must be one of {list(BACKBONES)}, got {kind!r}"
-        )
-    from_table(BACKBONES[kind], backbone, f"'backbone' of {where}")
+    if isinstance(backbone, Mapping):
+        backbone_settings(backbone, where)
