@@ -73,13 +73,23 @@ def regressor(representation: str, split: int) -> Any:
 
 
 def settings(representation: str) -> str:
-    """A digest of everything that a cell depends on beside the data."""
+    """A digest of everything that a cell depends on beside the data.
+
+    Settings that are left to the representation are seen in its network and its score.
+    """
+    import torch
+
+    from kuq.nn.checkpoints import TRAINING
     from kuq.nn.representations import REPRESENTATIONS as HEADS
 
     foreign = {name for _, names in HEADS.values() for name in names}
     foreign -= set(HEADS[representation][1])
-    given = regressor(representation, 0).get_params(deep=False)
+    model = regressor(representation, 0)
+    given = model.get_params(deep=False)
+    network = model._network((3,), ())
     facts = sorted(item for item in given.items() if item[0] not in foreign)
+    facts += [("network", network), ("score", network.head.default_score(torch.zeros(2)))]
+    facts.append(("training", TRAINING))
     return hashlib.sha256(json.dumps(facts, default=repr).encode()).hexdigest()[:12]
 
 
@@ -105,7 +115,7 @@ def cell(x: np.ndarray, y: np.ndarray, split: int, representation: str) -> dict[
         "crps": round(float(crps), 6),
         "single": None if np.isnan(single) else round(float(single), 6),
         "rmse": round(float(np.sqrt(square)), 6),
-        "epochs": int(model.history_.epochs),
+        "kept": int(model.history_.kept_epoch.min()),
         "cpu_s": round(seconds, 1),
         "settings": settings(representation),
     }

@@ -205,7 +205,10 @@ def test_the_defaults_of_models_are_theirs():
 
 
 def test_models_are_trained_as_in_the_paper_on_the_networks_of_the_paper():
-    """Samplers and mixtures with layer norms and noise after the first layer, the others plain."""
+    """Samplers and mixtures with layer norms and noise after the first layer, the others plain.
+
+    Normals learn by their likelihood, which is not kuq's default.
+    """
     pytest.importorskip("kuq.nn")
     path = Path(__file__).parents[1] / "experiments" / "active_learning.toml"
     cells = [cell for cell in read_experiment(path).cells() if cell.dataset == "yacht"]
@@ -215,6 +218,7 @@ def test_models_are_trained_as_in_the_paper_on_the_networks_of_the_paper():
         assert not model.annealing
         assert model.averaging is None
         assert model.natural
+        assert model.loss == ("log" if name == "normal" else None)
         body = model._network((6,), ()).body
         assert len(body.norms) == 2 * (name in ("mixture", "sampler"))
         assert [layer.inputs for layer in body.layers] == [6, 50 + 16 * (name == "sampler")]

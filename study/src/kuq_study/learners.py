@@ -13,7 +13,7 @@ from kuq.datasets.base import Dataset, Split
 from kuq.errors import ParameterError
 from kuq.kernels.bandwidth import median_bandwidth
 from kuq_study.cell import Cell
-from kuq_study.model_settings import of_the_paper
+from kuq_study.model_settings import LOSS_OF_THE_PAPER, of_the_paper
 from kuq_study.procedure import Context
 
 #: How often the state of a training is written.
@@ -87,7 +87,8 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
         if kind not in kinds:
             raise ParameterError(f"a backbone's kind must be one of {list(kinds)}, got {kind!r}")
         options["backbone"] = kinds[kind](**settings)
-    return Regressor(cell.representation, seed=seed, **options)
+    loss = LOSS_OF_THE_PAPER.get(cell.representation)
+    return Regressor(cell.representation, seed=seed, loss=loss, **options)
 
 
 def fit_model(

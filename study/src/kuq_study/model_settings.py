@@ -132,6 +132,8 @@ _OF_THE_PAPER = (
     *("annealing", "averaging", "batch_size", "learning_rate", "margin", "max_epochs"),
     *("n_samples", "natural", "patience", "plateau"),
 )
+#: What networks are trained by in the paper where kuq's default is another score.
+LOSS_OF_THE_PAPER = {"normal": "log"}
 
 
 def of_the_paper() -> dict[str, Any]:
