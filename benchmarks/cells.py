@@ -29,7 +29,7 @@ def keep(cells: dict[str, Any], path: Path) -> None:
 def put_between(page: Path, begin: str, end: str, text: str) -> None:
     """Write a table into a page, between its marks."""
     before, rest = page.read_text(encoding="utf-8").split(begin)
-    after = rest.split(end)[1]
+    after = rest.split(end, 1)[1]
     page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 

@@ -29,6 +29,8 @@ PAGE = ROOT / "docs" / "models.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 REPRESENTATIONS = ("normal", "mixture", "sampler", "flow", "evidential")
 MEMBERS, DRAWS = 5, 200
+#: Cells of large tables from before members were judged together, until they are run again.
+FORMER = {"mixture": "94157be5557b", "sampler": "5dafb9327250", "flow": "9581a9876a8b"}
 #: The rows as the collection of Gal and Ghahramani has them: the numbers in that order, in SHA-256.
 ORDER = {
     "concrete": "d0e2d2f0f50277624d7d00b98c4e8b66",
@@ -73,13 +75,23 @@ def regressor(representation: str, split: int) -> Any:
 
 
 def settings(representation: str) -> str:
-    """A digest of everything that a cell depends on beside the data."""
+    """A digest of everything that a cell depends on beside the data.
+
+    Settings that are left to the representation are seen in its network and its score.
+    """
+    import torch
+
+    from kuq.nn.checkpoints import TRAINING
     from kuq.nn.representations import REPRESENTATIONS as HEADS
 
     foreign = {name for _, names in HEADS.values() for name in names}
     foreign -= set(HEADS[representation][1])
-    given = regressor(representation, 0).get_params(deep=False)
+    model = regressor(representation, 0)
+    given = model.get_params(deep=False)
+    network = model._network((3,), ())
     facts = sorted(item for item in given.items() if item[0] not in foreign)
+    facts += [("network", network), ("score", network.head.default_score(torch.zeros(2)))]
+    facts.append(("training", TRAINING))
     return hashlib.sha256(json.dumps(facts, default=repr).encode()).hexdigest()[:12]
 
 
@@ -105,7 +117,7 @@ def cell(x: np.ndarray, y: np.ndarray, split: int, representation: str) -> dict[
         "crps": round(float(crps), 6),
         "single": None if np.isnan(single) else round(float(single), 6),
         "rmse": round(float(np.sqrt(square)), 6),
-        "epochs": int(model.history_.epochs),
+        "kept": int(model.history_.kept_epoch.min()),
         "cpu_s": round(seconds, 1),
         "settings": settings(representation),
     }
@@ -172,7 +184,8 @@ def _shown(found: dict[int, dict[str, Any]], name: str) -> str:
     ours = np.mean([values["crps"] for values in found.values()])
     alone = [values["single"] for values in found.values()]
     before = "" if None in alone else f"{np.mean(alone):.4g} / "
-    return f"{before}{ours:.4g} ({ratio(found, name):.2f}, n={len(found)})"
+    former = "*" if any(c["settings"] in FORMER.values() for c in found.values()) else ""
+    return f"{before}{ours:.4g} ({ratio(found, name):.2f}, n={len(found)}{former})"
 
 
 def render() -> None:

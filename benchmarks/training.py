@@ -89,7 +89,7 @@ def mlp_calls(quick: bool) -> Calls:
     for form, compiled in (("eager", False), ("compiled", True)):
         if compiled and quick:
             continue
-        network = kuq.nn.Network(kuq.nn.MLP(), kuq.nn.NormalHead, (8,), n_members=10)
+        network = kuq.nn.Network(kuq.nn.MLP(), kuq.nn.NormalHead, (8,), n_members=10, natural=True)
         trainer = epoch_of(network, x, y, 32, compiled)
         calls[form] = lambda trainer=trainer: trainer._pass_over_rows(False)
 
@@ -151,7 +151,8 @@ def fno_calls(quick: bool) -> Calls:
     x = torch.randn(rows, 2, points)
     y = x[:, 0] + torch.roll(x[:, 1], 3, -1)
     fno = kuq.nn.FNO(modes=16, channels=24, lifting_channels=64, projection_channels=64, layers=4)
-    network = kuq.nn.Network(fno, kuq.nn.NormalHead, (2, points), (points,), n_members=5)
+    shapes = (2, points), (points,)
+    network = kuq.nn.Network(fno, kuq.nn.NormalHead, *shapes, n_members=5, natural=True)
     trainer = epoch_of(network, x, y, 16, compiled=False)
     members: list[nn.Module] = [PlainFNO(2, fno, points) for _ in range(5)]
     return {

@@ -1,4 +1,4 @@
-"""The studies whose tables stand in the documentation: selection of scores, batches, surety."""
+"""The studies whose tables stand in the documentation: scores, batches, surety, networks."""
 
 from types import SimpleNamespace
 
@@ -10,9 +10,10 @@ import kuq
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from benchmarks import batches, cells, selection, surety
+from benchmarks import batches, cells, hole, operators, selection, surety
 
-STUDIES = {study.name: study for study in (batches.STUDY, selection.STUDY, surety.STUDY)}
+MODULES = (batches, hole, operators, selection, surety)
+STUDIES = {module.STUDY.name: module.STUDY for module in MODULES}
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -66,6 +67,29 @@ def test_standard_errors_are_within_a_tenth_and_levels_within_a_hundredth():
             assert all(np.all(np.diff(curve) > -0.02) for curve in shares.values())
         if key.startswith("within|"):
             assert min(shares.values()) >= 0.99
+
+
+def test_flows_are_near_samplers_in_the_same_time():
+    found = operators.STUDY.stored()
+    for equation in operators.EQUATIONS:
+        for seed in operators.SEEDS:
+            sampler, flow = (found[f"{equation} {seed} {which}"] for which in ("sampler", "flow"))
+            assert flow["error"] <= 1.2 * sampler["error"]
+            assert flow["cpu_s"] <= 1.1 * sampler["cpu_s"]
+
+
+def test_a_page_may_have_several_tables(tmp_path):
+    page = tmp_path / "page.md"
+    first, second = (
+        cells.Study(name, "", tmp_path / f"{name}.json", page, lambda found, name=name: name)
+        for name in ("x", "y")
+    )
+    page.write_text("\n".join([*first.marks, "between", *second.marks, "below"]))
+    for study in (first, second, first):
+        assert study.command(lambda options: {}, ["--render"]) == 0
+    assert (first.shown(), second.shown()) == ("x", "y")
+    assert page.read_text().endswith("below")
+    assert "between" in page.read_text()
 
 
 def test_cells_are_kept_and_not_run_again(tmp_path):

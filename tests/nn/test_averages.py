@@ -49,7 +49,7 @@ def test_what_is_validated_is_what_is_kept():
             learning_rate=0.1, max_epochs=12, margin=0, restore_best=restore_best
         )
         history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
-        now = kuq.score(network(x_val), y_val, kuq.LogScore()).mean(1).detach()
+        now = kuq.score(network(x_val), y_val, kuq.CRPS()).mean(1).detach()
         kept = history.best_loss if restore_best else history.validation_loss[-1]
         np.testing.assert_allclose(now, kept, rtol=1e-4)
 
@@ -62,7 +62,7 @@ def test_modules_that_track_numbers_have_these_averaged_too():
     network = kuq.nn.Network(make, kuq.nn.NormalHead, (3,), n_members=2)
     training = kuq.nn.Training(max_epochs=5, learning_rate=0.1, restore_best=False)
     history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
-    now = kuq.score(network(x_val), y_val, kuq.LogScore()).mean(1).detach()
+    now = kuq.score(network(x_val), y_val, kuq.CRPS()).mean(1).detach()
     np.testing.assert_allclose(now, history.validation_loss[-1], rtol=1e-4)
 
 

@@ -93,7 +93,7 @@ def test_weights_in_batches_are_sample_weights(monkeypatch):
 def test_steps_are_those_of_a_plain_loop():
     """Adam of torch over the same batches, on one member written out in torch."""
     x, y = (torch.from_numpy(a).float() for a in sine(40))
-    network = kuq.nn.Network(kuq.nn.MLP((8,), "tanh"), kuq.nn.NormalHead, (3,), natural=False)
+    network = kuq.nn.Network(kuq.nn.MLP((8,), "tanh"), kuq.nn.NormalHead, (3,))
     first, last = network.body.layers[0], network.head.layer
     plain = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     with torch.no_grad():
@@ -118,7 +118,7 @@ def test_steps_are_those_of_a_plain_loop():
         plateau=None,
         restore_best=False,
     )
-    kuq.nn.fit(network, loader, training=training)
+    kuq.nn.fit(network, loader, loss="log", training=training)
     # The head adds 1e-6 to variances.
     torch.testing.assert_close(first.weight[0].T, plain[0].weight, rtol=0, atol=1e-4)
     torch.testing.assert_close(last.weight[0].T, plain[2].weight, rtol=0, atol=1e-4)

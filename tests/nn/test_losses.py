@@ -39,7 +39,7 @@ def test_normal_log_is_that_of_torch():
 
 def test_natural_head_has_the_likelihood_in_natural_form():
     """−(η₁ y + η₂ y²) − η₁²/(4η₂) − ½ log(−2η₂) + ½ log 2π, with respect to the raw numbers."""
-    head = kuq.nn.NormalHead(1).double()
+    head = kuq.nn.NormalHead(1, natural=True).double()
     raw, y = numbers(M, B, 2), numbers(M, B, seed=1)
     ours = head.loss(head.activated(raw), y, kuq.LogScore())
     first = raw[..., 0]
@@ -139,7 +139,7 @@ def test_low_rank_by_dense_matrices(rank):
 
 HEADS = {
     "normal": (kuq.nn.NormalHead, {}),
-    "mean-variance": (kuq.nn.NormalHead, {"natural": False}),
+    "natural": (kuq.nn.NormalHead, {"natural": True}),
     "evidential": (kuq.nn.EvidentialHead, {}),
     "mixture": (kuq.nn.MixtureHead, {"n_components": 3}),
     "low-rank": (kuq.nn.LowRankHead, {"rank": 2}),
@@ -181,9 +181,9 @@ def test_any_score_is_a_loss_of_any_head(name, event):
         assert all(torch.isfinite(g).all() for g in gradients), score
 
 
-def test_default_losses_are_those_of_the_paper():
+def test_default_losses_are_those_of_the_paper_but_for_normals():
     y = torch.randn(20, 3)
-    assert isinstance(kuq.nn.NormalHead(2).default_score(y), kuq.LogScore)
+    assert repr(kuq.nn.NormalHead(2).default_score(y)) == repr(kuq.CRPS())
     assert kuq.nn.EvidentialHead(2).default_score(y) is None
     assert repr(kuq.nn.MixtureHead(2).default_score(y)) == repr(kuq.CRPS())
     assert repr(kuq.nn.SamplerHead(2).default_score(y)) == repr(kuq.CRPS())

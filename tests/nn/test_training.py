@@ -85,7 +85,7 @@ def test_each_member_keeps_its_best_weights():
     assert len(set(history.best_epoch.tolist())) > 1
     assert history.epochs < 80
     law = network(torch.from_numpy(x_val).float())
-    now = kuq.score(law, torch.from_numpy(y_val).float(), kuq.LogScore()).mean(1)
+    now = kuq.score(law, torch.from_numpy(y_val).float(), kuq.CRPS()).mean(1)
     np.testing.assert_allclose(now.detach(), history.best_loss, rtol=1e-4)
 
 
@@ -96,7 +96,7 @@ def test_last_weights_on_request():
         learning_rate=0.3, max_epochs=20, restore_best=False, batch_size=32, **CONSTANT
     )
     history = kuq.nn.fit(network, X, Y, (x_val, y_val), training=training)
-    now = kuq.score(network(x_val), y_val, kuq.LogScore()).mean(1).detach()
+    now = kuq.score(network(x_val), y_val, kuq.CRPS()).mean(1).detach()
     np.testing.assert_allclose(now, history.validation_loss[-1], rtol=1e-4)
     assert history.epochs == 20
     assert (history.best_loss < history.validation_loss[-1]).any()
@@ -128,7 +128,8 @@ def test_annealing_ends_where_it_was_planned_to(tmp_path):
 def test_burn_in_trains_the_mean_alone():
     """The loss of such an epoch is the squared error of the mean, and no epoch counts as best."""
     network = small()
-    training = kuq.nn.Training(max_epochs=6, burn_in=6, **CONSTANT)
+    # The slower, the less does the error fall within the epoch over which the loss is a mean.
+    training = kuq.nn.Training(max_epochs=6, burn_in=6, learning_rate=2e-3, **CONSTANT)
     history = kuq.nn.fit(network, X, Y, training=training)
     law = network(torch.from_numpy(X).float())
     error = (law.mean() - torch.from_numpy(Y).float()).square().mean(1)
@@ -218,7 +219,7 @@ def test_few_members_that_are_left_train_as_all_do():
     ("head", "loss"),
     [
         (kuq.nn.NormalHead, None),
-        (kuq.nn.NormalHead, kuq.CRPS()),
+        (kuq.nn.NormalHead, kuq.LogScore()),
         (kuq.nn.MixtureHead, None),
         (kuq.nn.SamplerHead, None),
     ],
@@ -276,7 +277,7 @@ def test_mixed_precision_trains_too():
     for network, wanted in ((full, False), (mixed, True)):
         training = kuq.nn.Training(max_epochs=30, learning_rate=1e-2, mixed_precision=wanted)
         history = kuq.nn.fit(network, X, Y, training=training)
-    assert (history.train_loss[-1] < history.train_loss[0] - 0.5).all()
+    assert (history.train_loss[-1] < 0.5 * history.train_loss[0]).all()
     assert not torch.equal(weights(full), weights(mixed))
     assert all(p.dtype == torch.float32 for p in mixed.parameters())
 
@@ -290,7 +291,7 @@ def test_progress_shows_the_loss_of_every_member(capsys):
 
 def test_members_without_a_finite_loss_are_named():
     training = kuq.nn.Training(learning_rate=1e30, max_epochs=2)
-    network = kuq.nn.Network(kuq.nn.MLP((8,)), kuq.nn.NormalHead, (3,), n_members=2, natural=False)
+    network = kuq.nn.Network(kuq.nn.MLP((8,)), kuq.nn.NormalHead, (3,), n_members=2)
     with pytest.raises(kuq.ParameterError, match=r"loss of members \[0, 1\] was never finite"):
         kuq.nn.fit(network, X, Y, training=training)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KIND = "checkpoint"
 #: Counts the changes of training that make it end elsewhere; files without it are of the first.
-_TRAINING = 3
+TRAINING = 4
 #: Settings that may differ between the calls before and after an interruption.
 _FREE = ("max_epochs", "progress", "checkpoint", "checkpoint_every")
 
@@ -56,7 +56,7 @@ class Checkpoint:
         arrays["generators"] = np.stack([g.get_state().numpy() for g in t.generators])
         arrays["train_losses"] = np.array(t.train_losses)
         arrays["validation_losses"] = np.array(t.validation_losses)
-        header = {"digest": self.digest, "steps": t.adam.steps, "training": _TRAINING}
+        header = {"digest": self.digest, "steps": t.adam.steps, "training": TRAINING}
         store.write(self.path, _KIND, arrays, header)
 
     @torch.no_grad()
@@ -65,7 +65,7 @@ class Checkpoint:
         if not self.path.exists():
             return
         arrays, header = store.read(self.path, _KIND)
-        if header.get("training") != _TRAINING:
+        if header.get("training") != TRAINING:
             raise ParameterError(
                 f"the checkpoint {os.fspath(self.path)!r} was written by another version of kuq, "
                 "whose networks are trained otherwise; go on with that version, or delete it to "

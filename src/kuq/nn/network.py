@@ -80,9 +80,7 @@ class Network(nn.Module):
             self.start: Network | None = None
             if head.starts_normal:
                 own = self.x_shape if first.fits_inputs else joined
-                self.start = Network(
-                    first, NormalHead, own, self.event_shape, n_members, seed, natural=False
-                )
+                self.start = Network(first, NormalHead, own, self.event_shape, n_members, seed)
         except (MemoryError, RuntimeError) as error:
             if "memory" not in str(error).lower():
                 raise

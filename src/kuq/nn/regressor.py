@@ -65,8 +65,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ``n_members``: None is 10, and 1 for "evidential", whose single network has a second-order law
     of its own. ``backbone``: "mlp", "fno", "convnext-tiny", "convnext-small", "efficientnet-lite0",
     a description such as ``kuq.nn.FNO(modes=12)``, or a torch module or a function that returns
-    one. ``loss``: any kuq score, None for what the representation is known for; it sees
-    standardised targets, so that bandwidths count in their standard deviations. ``n_samples``:
+    one. ``loss``: any kuq score; None is the CRPS or, for draws of vectors, the energy score, and
+    what "evidential" and "low-rank" are known for. It sees standardised targets, so that
+    bandwidths count in their standard deviations. ``n_samples``:
     draws of a prediction, by ``n_steps`` steps each for a flow. For everything about training see
     ``kuq.nn.Training``; ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
     "evidential" are not identified (``kuq.nn.EvidentialHead``).

@@ -28,7 +28,8 @@ class Training:
     each member's best weights, not the last. ``margin``: the best are those of the latest epoch
     that is not worse than the one of the lowest validation loss by more than so many standard
     errors, of their difference over rows or of that loss, as the lowest of a few rows is mostly
-    luck; 0: the lowest. ``n_samples``: draws of a sampler for each row; five times as many, at
+    luck; 0: the lowest. Members that each set rows aside find that epoch together, by all of these
+    rows. ``n_samples``: draws of a sampler for each row; five times as many, at
     most 50, in validation. ``compile``: compile loss and gradient (True, or the
     name of a backend of torch). ``mixed_precision``: bfloat16 where that is safe; None: on GPUs.
     ``checkpoint``: a file written every ``checkpoint_every`` epochs, from which the same call goes

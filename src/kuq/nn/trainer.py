@@ -65,7 +65,7 @@ class Trainer:
         steps, epochs = math.ceil(count / self.batch_size), training.averaging
         self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
         self.stopping = Stopping(network.n_members, self.rate, training.patience, training.plateau)
-        self.lowest = Lowest(training.margin)
+        self.lowest = Lowest(training.margin, isinstance(self.validation, OwnRows))
         self.kept_epoch = np.full(network.n_members, -1)
         self.best = self.weights.values.clone()
         self.best_tracked = self.weights.tracked.clone()
@@ -129,7 +129,7 @@ class Trainer:
             better = self.stopping.update(trained if held_out is None else held_out, self.epoch)
             kept = better
             if judged is not None:
-                kept = self.lowest.as_good(judged, better, running)
+                kept = self.lowest.as_good(judged, running)
             if kept.any():
                 self._keep(kept)
         if held_out is not None:

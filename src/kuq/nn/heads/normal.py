@@ -1,4 +1,4 @@
-"""Normals in natural parameters."""
+"""Normals for each coordinate."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kuq._array import Array
 from kuq.distributions.normal import Normal
 from kuq.kernels.base import Score
 from kuq.kernels.log_score import LogScore
+from kuq.kernels.marginal import CRPS
 from kuq.nn import losses
 from kuq.nn.heads.base import Head, Parameters
 
@@ -23,10 +24,11 @@ _LEAST = 1e-6
 
 @final
 class NormalHead(Head):
-    """A normal law for each coordinate, trained by its log-likelihood.
+    """A normal law for each coordinate, trained by its CRPS.
 
-    The numbers are η₁ = μ/σ² and, by softplus, −η₂ = 1/(2σ²), in which the likelihood is
-    log-concave (Immer et al. 2023); with ``natural=False`` they are μ and log σ².
+    The numbers are μ and log σ²; with ``natural=True`` they are η₁ = μ/σ² and, by softplus,
+    −η₂ = 1/(2σ²), in which the log-likelihood is concave (Immer et al. 2023). That likelihood
+    (``kuq.LogScore``) gives up the mean where noise is large; see "Which model" in the docs.
 
     >>> import kuq, torch
     >>> kuq.nn.NormalHead(8)(torch.zeros(5, 8))
@@ -42,7 +44,7 @@ class NormalHead(Head):
         event_shape: tuple[int, ...] = (),
         n_members: int = 1,
         on_grid: bool = False,
-        natural: bool = True,
+        natural: bool = False,
     ) -> None:
         super().__init__(features, event_shape, n_members, on_grid)
         self.natural = natural
@@ -59,7 +61,7 @@ class NormalHead(Head):
         return Normal(loc, scale, self.event_ndim)
 
     def default_score(self, y: Tensor) -> Score:
-        return LogScore()
+        return CRPS()
 
     def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
         if not isinstance(score, LogScore):
