@@ -271,3 +271,21 @@ def test_what_happened_is_asked_for_in_words_that_work(tmp_path, monkeypatch, ca
     data = xr.DataArray(rng.normal(size=(2, 3)), dims=("member", "latitude"), name="t")
     with pytest.raises(kuq.ShapeError, match=r"same, rename\(\{'lat': 'latitude'\}\) names"):
         kuq.report(data, y=data.isel(member=0).rename(latitude="lat"), path="r.html")
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day"])
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_calendars_of_climate_models(tmp_path, calendar, suffix):
+    """Years without leap days, or of twelve equal months, could not be read at all."""
+    days = {"units": "days since 2000-01-01", "calendar": calendar}
+    time = ("time", 30.0 * np.arange(T) + 14, days)
+    data = DRAWS.isel(sample=0).assign_coords(time=time)
+    result = decompose_file(save(data, tmp_path / f"f{suffix}"), kuq.CRPS())
+    written = read_back(result.out)
+    first, last = written.time.values[[0, -1]]
+    assert (first.calendar, first.day) == (calendar, 15)
+    # 120 days are four months of 30 days, and of 31 + 28 + 31 + 30 in a year without a leap day.
+    assert (last.month, last.day) == (5, 15)
+    points = kuq.Ensemble(kuq.Point(np.moveaxis(VALUES[:, 0], 1, 0)))
+    np.testing.assert_allclose(written["total"], kuq.decompose(points, kuq.CRPS()).total)
+    assert "2000-" in decomposition_report(result)
