@@ -182,7 +182,8 @@ def mean(evidence, experiment, quantity):
 def test_selective_prediction_has_every_cell(evidence):
     found = mean(evidence, "selective_prediction", "prr")
     cells = {(c.dataset, c.representation) for c in found if c.dataset in UCI}
-    assert cells >= {(d, r) for d in UCI for r in REPRESENTATIONS}
+    flows = {(d, "flow") for d in SMALL}
+    assert cells == {(d, r) for d in UCI for r in REPRESENTATIONS} | flows
     for cell, value in found.items():
         splits = 20 if cell.dataset in SMALL else 3 if cell.dataset in LARGE else 1
         assert value.seeds >= splits, cell
@@ -254,6 +255,24 @@ def test_rejection_on_the_reanalysis(evidence, page):
     assert f"their ratio there is {span(samplers, 2)}, while" in page
     others = span([value for values in own.values() for value in values], 2)
     assert f"flows, which are ours, have {span(flows, 2)} and the others {others}" in page
+
+
+def test_flows_beside_samplers(evidence, page):
+    """On small tables, paired by split: their errors in factors, their ratios by the CRPS."""
+    names = {"concrete": "Concrete", "energy": "Energy", "yacht": "Yacht"}
+    for quantity, score, digits in (("mse", "", 2), ("prr", "crps", 3)):
+        found = by_cell(evidence.single("selective_prediction", quantity))
+        said = []
+        for dataset, name in names.items():
+            ours, theirs = (found[CellKey(dataset, r, score)] for r in ("flow", "sampler"))
+            assert ours.keys() == theirs.keys() == set(range(20))
+            if quantity == "mse":
+                e = estimate([ours[s] / theirs[s] for s in ours], factors=True)
+            else:
+                e = estimate([ours[s] - theirs[s] for s in ours])
+            ends = f"{e.low:.{digits}f} to {e.high:.{digits}f}"
+            said.append(f"{e.mean:.{digits}f} [{ends}] on {name}")
+        assert ", ".join(said) in page, said
 
 
 def scores_of(evidence, dataset, quantity):
