@@ -118,6 +118,14 @@ def test_intervals_end_where_values_must():
     assert inner == free
     auroc = [e for _, row in TABLES["ood-detection"].rows for e in row if e.ours is not None]
     assert all(0 <= e.ours.low <= e.ours.high <= 1 for e in auroc)
+    two = [
+        Record("ood_detection", "burgers", "sampler", seed, quantity, value, "gaussian")
+        for quantity in ("auroc", "auroc_other_bandwidth")
+        for seed, value in enumerate((0.9, 1.0, 1.0))
+    ]
+    [table] = [t for t in result_tables(Evidence(two)) if t.name == "ood-two-bandwidths"]
+    [(_, row)] = table.rows
+    assert [e.ours.high for e in row] == [1.0, 1.0]
 
 
 def test_final_values_are_by_curve():

@@ -394,7 +394,7 @@ def _two_bandwidths(evidence: Evidence) -> Table | None:
         replace(cell, score=title): value
         for quantity, title in columns.items()
         for cell, value in estimates(
-            by_cell(evidence.single("ood_detection", quantity, "epistemic"))
+            by_cell(evidence.single("ood_detection", quantity, "epistemic")), limits=_SHARE
         ).items()
         if cell.score == "gaussian"
     }
