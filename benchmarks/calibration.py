@@ -42,6 +42,7 @@ def predictions(name: str, split: int, folder: Path, data_dir: str | None) -> Pa
     model = kuq.nn.Regressor(
         "normal",
         n_members=5,
+        loss="log",  # the networks of the table on the page
         hidden_sizes=(50,),
         max_epochs=int(np.clip(100_000 / rows, 8, 150)),
         batch_size=32 if rows < 2000 else 128 if rows < 12000 else 512,

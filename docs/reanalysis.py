@@ -50,6 +50,8 @@ def fitted(data, representation, seed, members=3, width=16, epochs=20):
     model = kuq.nn.Regressor(
         representation,
         n_members=members,
+        # the networks of the table on the page
+        loss="log" if representation == "normal" else None,
         backbone=network(data.train.x.shape[1] + (representation == "sampler"), width),
         learning_rate=3e-3,
         max_epochs=epochs,
