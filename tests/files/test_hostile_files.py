@@ -663,15 +663,22 @@ def test_attributes_that_cannot_be_written_are_left_out(where, value, folder, ca
             assert written["x"].attrs["long_name"] == "kept"
 
 
-@pytest.mark.parametrize("kind", [h5py.vlen_dtype("f8"), np.dtype([("a", "f8")])])
-def test_coordinates_that_cannot_be_written_are_told(kind, folder, capsys):
+@pytest.mark.parametrize(
+    ("kind", "note"),
+    [
+        (h5py.vlen_dtype("f8"), "note: 'aux' has values of different lengths and is left out"),
+        (np.dtype([("a", "f8")]), "note: the coordinate 'aux' holds no numbers"),
+    ],
+)
+def test_coordinates_that_cannot_be_written_are_told(kind, note, folder, capsys):
+    """Lists of different lengths ended in an error of xarray where cftime is installed."""
     grid(x=np.arange(4)).to_netcdf("p.nc", engine="h5netcdf")
     with h5py.File("p.nc", "a") as file:
         aux = file.create_dataset("aux", (4,), kind)
         aux.dims[0].attach_scale(file["x"])
         file["t2m"].attrs["coordinates"] = "aux"
     assert main(["decompose", "p.nc"]) == 0
-    assert "note: the coordinate 'aux'" in capsys.readouterr().out
+    assert note in capsys.readouterr().out
 
 
 def test_names_do_not_reach_the_terminal_as_they_are(folder, capsys):

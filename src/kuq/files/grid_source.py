@@ -63,6 +63,7 @@ def opened(path: Path) -> Iterator[Grid]:
         raise ParameterError(f"{path} is empty")
     stored: dict[str, StoredArray] = {}
     groups: list[str] = []
+    ragged: list[str] = []
     with reading(path), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         if path.suffix.lower() == ".zarr":
@@ -71,10 +72,19 @@ def opened(path: Path) -> Iterator[Grid]:
             dataset = dataset[sorted(dataset.data_vars)]  # a folder lists its arrays in any order
         else:
             engine = _engine(path)
-            groups = check_hdf5(path) if engine == "h5netcdf" else []
-            dataset = xr.open_dataset(path, engine=engine, chunks=None, decode_timedelta=False)
-    notes = tuple(
-        str(one.message) for one in said if issubclass(one.category, xr.SerializationWarning)
+            if engine == "h5netcdf":
+                groups, ragged = check_hdf5(path)
+            dataset = xr.open_dataset(
+                path, engine=engine, chunks=None, decode_timedelta=False, drop_variables=ragged
+            )
+    if ragged and not dataset.data_vars:
+        raise ParameterError(
+            f"{path} holds lists of different lengths ({ragged[0]!r}), expected arrays of real "
+            "numbers"
+        )
+    notes = (
+        *(str(one.message) for one in said if issubclass(one.category, xr.SerializationWarning)),
+        *(f"{name!r} has values of different lengths and is left out" for name in ragged),
     )
     netcdf = path.suffix.lower() != ".zarr"
     found = {n: ValidRange.of(v.variable, netcdf) for n, v in dataset.data_vars.items()}

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from kuq.errors import ParameterError
 from kuq.files.claims import check_memory, check_overfull, check_stored
 
 
-def check_hdf5(path: Path) -> list[str]:
-    """Refuse a file that reads from others; else the names of the groups below the first.
+class Contents(NamedTuple):
+    """What a file holds that is not read."""
+
+    #: groups below the first
+    groups: list[str]
+    #: variables whose values are lists of different lengths, for which xarray has no place
+    ragged: list[str]
+
+
+def check_hdf5(path: Path) -> Contents:
+    """Refuse a file that reads from others; else what in it is not read.
 
     External and user-defined links, external storage, and virtual datasets of other files could
     show the contents of files that the sender of this one cannot read.
@@ -21,6 +32,7 @@ def check_hdf5(path: Path) -> list[str]:
     with h5py.File(path, "r") as file:
         looked_at: set[Any] = set()
         groups: list[str] = []
+        ragged: list[str] = []
         claimed = stored = 0
         waiting = [("", file.id)]
         while waiting:
@@ -37,13 +49,15 @@ def check_hdf5(path: Path) -> list[str]:
                     waiting.append((f"{shown}/", inside))
                 elif isinstance(inside, h5py.h5d.DatasetID):
                     _check_storage(path, shown, inside)
+                    if isinstance(h5py.check_vlen_dtype(inside.dtype), np.dtype):
+                        ragged.append(shown)
                     size, held = _claimed(inside), inside.get_storage_size()
                     check_overfull(path, shown, size, held)
                     claimed, stored = claimed + size, stored + held
                     if len(inside.shape or ()) == 1:  # coordinates are read as a whole
                         check_memory(path, size)
         check_stored(path, claimed, min(stored, path.stat().st_size))
-    return groups
+    return Contents(groups, ragged)
 
 
 def _own_names(path: Path, place: str, group: Any) -> list[bytes]:
