@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 import kuq
 
@@ -60,5 +61,7 @@ def test_errors_are_as_large_as_they_say(trials, name):
     found = ratios(name, count)
     # Four beyond three of a hundred have a chance of some ten-thousandths.
     assert np.all(np.sum(np.abs(found) > 3, axis=0) <= 3)
-    # The mean of so many squares has the deviation √(2/count).
-    assert np.all(np.abs(np.mean(found**2, axis=0) - 1) < 5 * np.sqrt(2 / count))
+    # A sum of so many squares, in all but two of a million cases, however few they are.
+    low, high = chi2.ppf([1e-6, 1 - 1e-6], count) / count
+    squares = np.mean(found**2, axis=0)
+    assert np.all((low < squares) & (squares < high))
