@@ -369,7 +369,10 @@ def test_without_numba(monkeypatch):
 def test_outcomes_have_gradients():
     leaves, make = normals(N)
     y = leaf(N, seed=9)
-    loss = lambda y, *arrays: kuq.score(make(*arrays), y, kuq.CRPS())  # noqa: E731
+
+    def loss(y, *arrays):
+        return kuq.score(make(*arrays), y, kuq.CRPS())
+
     assert "StepBackward" in steps(loss(y, *leaves))
     close(gradients(loss, [y, *leaves]), step_by_step(loss, [y, *leaves]))
 
@@ -378,7 +381,10 @@ def test_weights_of_the_event_have_gradients():
     leaves, make = fields(N)
     weights = leaf(D, seed=9, positive=True)
     y = outcome(N, D)
-    loss = lambda w, x: kuq.score(make(x), y, kuq.Energy(weights=w))  # noqa: E731
+
+    def loss(w, x):
+        return kuq.score(make(x), y, kuq.Energy(weights=w))
+
     assert "StepBackward" in steps(loss(weights, *leaves))
     close(gradients(loss, [weights, *leaves]), step_by_step(loss, [weights, *leaves]))
 
@@ -445,13 +451,19 @@ def test_mixtures_of_one_component():
 def test_broadcast_parameters():
     loc = leaf(N)
     scale = leaf(positive=True)
-    loss = lambda loc, scale: kuq.score(kuq.Normal(loc, scale), outcome(N), kuq.CRPS())  # noqa: E731
+
+    def loss(loc, scale):
+        return kuq.score(kuq.Normal(loc, scale), outcome(N), kuq.CRPS())
+
     close(gradients(loss, [loc, scale]), step_by_step(loss, [loc, scale]))
 
 
 def test_a_single_prediction():
     scale = leaf(positive=True)
-    loss = lambda scale: kuq.score(kuq.Normal(0.5, scale), 0.2, kuq.CRPS())  # noqa: E731
+
+    def loss(scale):
+        return kuq.score(kuq.Normal(0.5, scale), 0.2, kuq.CRPS())
+
     assert loss(scale).shape == ()
     close(gradients(loss, [scale]), step_by_step(loss, [scale]))
 
@@ -662,7 +674,10 @@ def test_float32_is_rounded_once(law, score):
     leaves, loss = scored(law, score, True, torch.float32)
     double = [x.detach().double().requires_grad_() for x in leaves]
     y = outcome(N, dtype=torch.float32).double()
-    exactly = lambda *x: kuq.score(law(N)[1](*x), y, score)  # noqa: E731
+
+    def exactly(*x):
+        return kuq.score(law(N)[1](*x), y, score)
+
     ours, theirs = gradients(loss, leaves), gradients(exactly, double)
     rtol = 4 * torch.finfo(torch.float32).eps
     close([array.double() for array in ours], theirs, rtol=rtol, atol=0.0)
@@ -699,7 +714,10 @@ def test_blocks_of_memory_and_views_of_the_same_shape():
     """A walk that reads contiguous tensors where they stand is not that of a view."""
     whole, wide = leaf(N), leaf(N, 2)
     scale, y = leaf(N, seed=1, positive=True), outcome(N)
-    loss = lambda x, s: kuq.score(kuq.Normal(x, s), y, kuq.CRPS())  # noqa: E731
+
+    def loss(x, s):
+        return kuq.score(kuq.Normal(x, s), y, kuq.CRPS())
+
     both_ways(loss, whole, scale)
     both_ways(lambda x, s: loss(x[:, 1], s), wide, scale)
     both_ways(lambda x, s: loss(x.flip(0), s.expand(N)), whole, leaf(1, positive=True))
@@ -714,7 +732,10 @@ def test_views_that_change_the_sign():
     assert loc.is_contiguous()
     scale = leaf(1, positive=True)
     y = torch.tensor([0.2], dtype=torch.float64)
-    loss = lambda x, s: kuq.score(kuq.Normal(x, s), y, kuq.CRPS())  # noqa: E731
+
+    def loss(x, s):
+        return kuq.score(kuq.Normal(x, s), y, kuq.CRPS())
+
     close([loss(loc, scale).detach()], [loss(loc.resolve_neg(), scale).detach()])
 
 

@@ -140,7 +140,7 @@ def opens_for_losses(arrays: Sequence[Any]) -> bool:
         return False
     if not _are_of_cpu(arrays) or _is_watched():
         return False
-    return any([array.requires_grad for array in arrays])  # noqa: C419  (as a generator it is slower)
+    return any(array.requires_grad for array in arrays)
 
 
 def recorded(

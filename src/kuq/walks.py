@@ -239,7 +239,7 @@ class Walk:
 
 
 def _in_a_row(by_value: np.ndarray) -> np.ndarray:
-    """Derivatives by a value; that of a mean is one number for all."""
+    """Derivatives by a value; that of a sum is one number for all."""
     row = by_value.reshape(-1)
     return row if any(row.strides) else row[:1]
 
