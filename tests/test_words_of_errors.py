@@ -57,7 +57,7 @@ def test_no_rows(tmp_path):
 
 def test_torch():
     torch = pytest.importorskip("torch")
-    from torch.utils.data import DataLoader, TensorDataset
+    from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
     x = np.linspace(-1, 1, 20)[:, None].astype(np.float32)
     model = kuq.nn.Regressor(n_members=2, max_epochs=1).fit(x, x[:, 0])
@@ -75,6 +75,8 @@ def test_torch():
     for ask in (model.predict, model.predict_distribution, lambda X: kuq.nn.members(modules, X)):
         with pytest.raises(kuq.ParameterError, match=r"the loader shuffles.*shuffle=False"):
             ask(DataLoader(rows, batch_size=5, shuffle=True))
+        with pytest.raises(kuq.ParameterError, match=r"the loader shuffles.*shuffle=False"):
+            ask(DataLoader(rows, batch_size=5, sampler=SubsetRandomSampler(range(9))))
         with pytest.raises(kuq.ParameterError, match=r"TensorDataset gives single rows; pass Data"):
             ask(rows)
     with pytest.raises(kuq.InsufficientDataError, match="no rows"):

@@ -9,7 +9,12 @@ from typing import Any, final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, RandomSampler
+from torch.utils.data import (
+    Dataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 from kuq.nn.network import Network
@@ -32,6 +37,9 @@ def are_batches(data: Any) -> bool:
     return hasattr(data, "__iter__") and not (is_array or isinstance(data, (str, bytes, dict)))
 
 
+_SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+
+
 def inputs_in_batches(X: Any) -> Iterator[Any] | None:
     """The inputs of batches to predict, in their order; None where X is an array."""
     if isinstance(X, (tuple, list)) or not are_batches(X):
@@ -40,7 +48,7 @@ def inputs_in_batches(X: Any) -> Iterator[Any] | None:
         raise ParameterError(
             f"a {type(X).__name__} gives single rows; pass DataLoader(dataset, batch_size=…)"
         )
-    if isinstance(getattr(X, "sampler", None), RandomSampler):
+    if isinstance(getattr(X, "sampler", None), _SHUFFLING):
         raise ParameterError(
             "the loader shuffles, so that nobody knows which row a prediction belongs to; pass "
             "DataLoader(…, shuffle=False)"
