@@ -25,6 +25,8 @@ from kuq.nn.rows import Rows
 from kuq.nn.trainer import Trainer
 
 Calls = dict[str, Callable[[], Any]]
+#: The same layers whatever the defaults are, so that times of versions can be compared.
+LAYERS = kuq.nn.MLP(hidden_sizes=(50, 50))
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def mlp_calls(quick: bool) -> Calls:
     for form, compiled in (("eager", False), ("compiled", True)):
         if compiled and quick:
             continue
-        network = kuq.nn.Network(kuq.nn.MLP(), kuq.nn.NormalHead, (8,), n_members=10, natural=True)
+        network = kuq.nn.Network(LAYERS, kuq.nn.NormalHead, (8,), n_members=10, natural=True)
         trainer = epoch_of(network, x, y, 32, compiled)
         calls[form] = lambda trainer=trainer: trainer._pass_over_rows(False)
 
@@ -196,7 +198,7 @@ def flow_calls(quick: bool) -> Calls:
     rows, pairs, batch = 320, 8, 32
     x = torch.randn(rows, 8)
     y = torch.sin(x[:, 0]) + 0.1 * torch.randn(rows)
-    network = kuq.nn.Network(kuq.nn.MLP(), kuq.nn.FlowHead, (8,), n_members=10)
+    network = kuq.nn.Network(LAYERS, kuq.nn.FlowHead, (8,), n_members=10)
     training = kuq.nn.Training(batch_size=batch, patience=None, n_samples=pairs)
     trainer = Trainer(network, Rows.checked(network, x, y), None, kuq.CRPS(), training)
     members = [PlainFlow(8) for _ in range(10)]

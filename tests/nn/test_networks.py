@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import kuq  # noqa: E402
+from kuq.nn import store  # noqa: E402
 
 FORMER = Path(__file__).parent / "former"
 HEADS = {
@@ -86,6 +87,51 @@ def test_only_samplers_and_mixtures_are_normalised_by_themselves(name):
                 assert features.shape == (2, 4, 50)
     sizes = [layer.inputs for layer in kuq.nn.Regressor(name)._network((3,), ()).body.layers]
     assert sizes == [3, 50 + 16 * (name == "sampler")]
+
+
+@pytest.mark.parametrize(("rows", "inputs"), [(1999, [3, 50 + 16]), (2000, [3, 50, 50 + 16])])
+def test_many_rows_get_a_third_layer_before_the_noise(rows, inputs):
+    network = kuq.nn.Regressor("sampler", n_members=2)._network((3,), (), rows)
+    assert [layer.inputs for layer in network.body.layers] == inputs
+    given = kuq.nn.Regressor("sampler", n_members=2, hidden_sizes=(7, 6))._network((3,), (), rows)
+    assert [layer.inputs for layer in given.body.layers] == [3, 7 + 16]
+
+
+def test_fits_count_their_rows_and_files_keep_the_layers(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    y = x[:, 0]
+    batches = [(x[:20], y[:20]), (x[20:], y[20:])]
+    settings = {"n_members": 2, "max_epochs": 1}
+    for many, layers in ((31, 2), (30, 3)):
+        monkeypatch.setattr("kuq.nn.mlp._MANY_ROWS", many)
+        model = kuq.nn.Regressor(**settings).fit(x, y)
+        assert model.hidden_sizes is None
+        assert model.hidden_sizes_ == (50,) * layers
+        assert len(model.network_.body.layers) == layers
+        assert kuq.nn.Regressor(**settings).fit(batches).hidden_sizes_ == (50,) * layers
+        model.save(tmp_path / "model")
+        monkeypatch.undo()
+        again = kuq.nn.Regressor.load(tmp_path / "model")
+        assert again.hidden_sizes_ == (50,) * layers
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+def test_other_backbones_do_not_mind_how_many_rows_there_are(monkeypatch, tmp_path):
+    monkeypatch.setattr("kuq.nn.mlp._MANY_ROWS", 4)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 1, 8)), rng.normal(size=(6, 8))
+    fno = kuq.nn.FNO(modes=2, channels=4, lifting_channels=4, projection_channels=4, layers=1)
+    model = kuq.nn.Regressor(backbone=fno, n_members=1, max_epochs=1).fit(x, y)
+    assert model.hidden_sizes_ is None
+    model.save(tmp_path / "model")
+    arrays, header = store.read(tmp_path / "model", "model")
+    # What files had beside every backbone when these were the defaults.
+    header["settings"] |= {"hidden_sizes": [50, 50], "noise_after": 1}
+    store.write(tmp_path / "former", "model", arrays, header)
+    for name in ("model", "former"):
+        again = kuq.nn.Regressor.load(tmp_path / name)
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
 def test_a_normalised_trunk_is_that_of_torch():

@@ -58,9 +58,14 @@ def described(value: Any) -> Any:
 
 
 def complete(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a regressor in a file, with those that are younger than the file."""
-    of_mlp = _FORMER["MLP"] if settings["backbone"] == "mlp" else {}
-    return _FORMER_SETTINGS | of_mlp | settings
+    """The settings of a regressor in a file, with those that are younger than the file.
+
+    Those of the backbone "mlp" were written beside other backbones as well, where they say nothing.
+    """
+    if settings["backbone"] == "mlp":
+        return _FORMER_SETTINGS | _FORMER["MLP"] | settings
+    foreign = {field.name for field in dataclasses.fields(MLP)}
+    return _FORMER_SETTINGS | {k: v for k, v in settings.items() if k not in foreign}
 
 
 def restored(data: Any) -> Any:

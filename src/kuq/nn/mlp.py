@@ -16,6 +16,13 @@ from kuq.nn.backbones import ACTIVATIONS, Backbone, Body, check_activation
 from kuq.nn.layers import MemberLayerNorm, MemberLinear, Members
 
 _NORMS = ("auto", "layer", "none")
+#: Rows from which on a third layer pays; see "The networks" in the docs.
+_MANY_ROWS = 2000
+
+
+def usual_sizes(rows: int) -> tuple[int, ...]:
+    """The layers for so many rows."""
+    return (50, 50) if rows < _MANY_ROWS else (50, 50, 50)
 
 
 @final
@@ -29,13 +36,13 @@ class MLP(Backbone):
 
     >>> import kuq
     >>> kuq.nn.MLP(hidden_sizes=(256, 512, 1024), activation="relu")
-    MLP(hidden_sizes=(256, 512, 1024), activation='relu', norm='auto', noise_after=1)
+    MLP(hidden_sizes=(256, 512, 1024), activation='relu', norm='auto', noise_after=2)
     """
 
     hidden_sizes: Sequence[int] = (50, 50)
     activation: str = "gelu"
     norm: str = "auto"
-    noise_after: int = 1
+    noise_after: int = 2
 
     def __post_init__(self) -> None:
         check_activation(self.activation)

@@ -23,9 +23,9 @@ from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import complete, described, own_parts, restored
 from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.heads import EvidentialHead
-from kuq.nn.mlp import MLP
+from kuq.nn.mlp import MLP, usual_sizes
 from kuq.nn.network import Network
-from kuq.nn.representations import backbone_of, check_representation, head_of
+from kuq.nn.representations import backbone_of, check_representation, head_of, is_mlp
 from kuq.nn.row_weights import checked_weights, require_some
 from kuq.nn.scaling import Scaling
 from kuq.nn.settings import Training
@@ -69,7 +69,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     what "evidential" and "low-rank" are known for. It sees standardised targets, so that
     bandwidths count in their standard deviations. ``n_samples``:
     draws of a prediction, by ``n_steps`` steps each for a flow. For everything about training see
-    ``kuq.nn.Training``; ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
+    ``kuq.nn.Training``; ``hidden_sizes`` (None: two layers of 50, and three from 2000 rows on),
+    ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
     "evidential" are not identified (``kuq.nn.EvidentialHead``).
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
@@ -88,10 +89,10 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         n_members: int | None = None,
         backbone: Any = "mlp",
-        hidden_sizes: Sequence[int] = (50, 50),
+        hidden_sizes: Sequence[int] | None = None,
         activation: str = "gelu",
         norm: str = "auto",
-        noise_after: int = 1,
+        noise_after: int = 2,
         loss: Score | str | None = None,
         natural: bool = False,
         regulariser: float = 0.01,
@@ -250,10 +251,11 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         shapes = (
             (x.summary.x_shape, x.summary.event_shape) if y is None else (x.shape[1:], y.shape[1:])
         )
-        network = self._network(*shapes).to(self._device())
+        rows = x.summary.rows if y is None else len(x)
+        network = self._network(*shapes, rows).to(self._device())
         training = self._training(1 + len(shapes[0]))
         self.history_ = fit(network, x, y, held_out, loss=self.loss, training=training, **per_row)
-        self.network_ = network
+        self.network_, self.hidden_sizes_ = network, self._layers(rows)
         return self
 
     @overload
@@ -330,6 +332,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         settings = self.get_params(deep=False) | _OF_ONE_RUN
+        settings["hidden_sizes"] = self.hidden_sizes_
         names = getattr(self, "feature_names_in_", None)
         header = {
             "settings": {name: described(value) for name, value in settings.items()},
@@ -375,7 +378,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 )
         model = cls(**{name: restored(data) for name, data in stored.items()}, **settings)
         network = model._network(
-            tuple(header["x_shape"]), tuple(header["event_shape"]), header["n_members"], True
+            *(tuple(header["x_shape"]), tuple(header["event_shape"])),
+            n_members=header["n_members"],
+            loaded=True,
         )
         weights = {
             name.removeprefix("network."): torch.from_numpy(array)
@@ -389,6 +394,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"the weights in {path!r} do not fit the network: {error}"
             ) from error
         model.network_ = network.to(model._device()).eval()
+        model.hidden_sizes_ = model._layers(0)
         model.x_scaling_ = Scaling(arrays["x.shift"], arrays["x.scale"])
         model.y_scaling_ = Scaling(arrays["y.shift"], arrays["y.scale"])
         model.n_features_in_ = int(header["x_shape"][0])
@@ -429,10 +435,15 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         x_shape: tuple[int, ...],
         event_shape: tuple[int, ...],
+        rows: int = 0,
         n_members: int | None = None,
         loaded: bool = False,
     ) -> Network:
-        mlp = MLP(self.hidden_sizes, self.activation, self.norm, self.noise_after)
+        sizes = self._layers(rows)
+        mlp = MLP(
+            MLP.hidden_sizes if sizes is None else sizes,
+            *(self.activation, self.norm, self.noise_after),
+        )
         backbone = backbone_of(self.backbone, mlp)
         if loaded and isinstance(backbone, (ConvNeXt, EfficientNetLite0)):
             backbone = replace(backbone, pretrained=False)
@@ -445,6 +456,12 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if n_members is None:
             n_members = 1 if head is EvidentialHead else 10
         return Network(backbone, head, x_shape, event_shape, n_members, self.seed, **options)
+
+    def _layers(self, rows: int) -> Sequence[int] | None:
+        """Sizes of the layers for so many rows, None where a backbone has its own."""
+        if self.hidden_sizes is None and is_mlp(self.backbone):
+            return usual_sizes(rows)
+        return self.hidden_sizes
 
     def _training(self, axes: int) -> Training:
         draws = self.n_train_samples

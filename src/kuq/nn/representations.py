@@ -54,12 +54,17 @@ def head_of(representation: str, settings: dict[str, Any]) -> tuple[type[Head], 
     return head, {name: settings[name] for name in names if settings[name] is not None}
 
 
+def is_mlp(backbone: Any) -> bool:
+    """Whether a backbone is the one that settings of its own describe."""
+    return isinstance(backbone, str) and backbone == "mlp"
+
+
 def backbone_of(backbone: Any, mlp: MLP) -> Backbone:
     """A backbone from its name, a description, a torch module or a function that makes one.
 
     ``mlp`` is what the name "mlp" means.
     """
-    if isinstance(backbone, str) and backbone == "mlp":
+    if is_mlp(backbone):
         return mlp
     if mlp != MLP():
         raise ParameterError(
