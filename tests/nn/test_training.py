@@ -312,6 +312,22 @@ def test_wrong_settings(change, message):
         kuq.nn.Training(**change)
 
 
+def test_members_in_the_flat_of_a_bounded_loss_are_named_and_burn_in_helps():
+    """Thirty bandwidths away exp(−30²) is zero in float32: all that pays is to become wide."""
+    far = 30 + np.stack([Y, -Y], 1)
+
+    def trained(**changes):
+        network = kuq.nn.Network(kuq.nn.MLP((8,)), kuq.nn.LowRankHead, (3,), (2,), 2, rank=1)
+        training = kuq.nn.Training(learning_rate=0.1, **changes)
+        return kuq.nn.fit(network, X, far, 0.2, loss=kuq.Gaussian(1.0), training=training)
+
+    with pytest.warns(UserWarning, match=r"members \[0, 1\] learned next to nothing.*burn_in"):
+        stuck = trained(max_epochs=30)
+    # 0.5 is the loss of a law without end; warnings are errors here, so that there are none below.
+    assert (stuck.best_loss > 0.49).all()
+    assert (trained(max_epochs=100, burn_in=60).best_loss < 0.4).all()
+
+
 def test_wrong_rows():
     with pytest.raises(kuq.ShapeError, match=r"x must have shape \(n, \*\(3,\)\)"):
         kuq.nn.fit(small(), X[:, :2], Y)

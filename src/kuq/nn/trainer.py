@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kuq.errors import ParameterError
-from kuq.kernels.base import Score
+from kuq.kernels.base import Bounded, Score
 from kuq.nn.adam import Adam
 from kuq.nn.averages import Averages
 from kuq.nn.checkpoints import Checkpoint
@@ -32,6 +32,9 @@ from kuq.nn.weights import Weights
 
 #: Numbers that one piece of a forward pass without gradients may have in its widest layer.
 _PIECE = 2**22
+#: A bounded score gives ½ to a law without end, whatever the outcome. Who is that near to it has
+#: learned next to nothing, and has next to no gradient.
+_FLAT = 0.49
 
 
 @final
@@ -302,6 +305,8 @@ class Trainer:
                 f"the loss of members {np.flatnonzero(lost).tolist()} was never finite; lower "
                 f"learning_rate (now {self.rate:g}) or choose another loss"
             )
+        if isinstance(self.score, Bounded) and self.network.start is None:
+            self._warn_of_flatness(self.score)
         last = self._last() if self.epoch else np.zeros_like(self.stopping.best_loss)
         wanted = ~lost & (self.training.restore_best | ~np.isfinite(last))
         self.kept_epoch[~wanted] = self.epoch - 1
@@ -310,6 +315,18 @@ class Trainer:
         self.weights.tracked.copy_(self.averages.tracked)
         self.weights.values[chosen] = self.best[chosen]
         self.weights.tracked[chosen] = self.best_tracked[chosen]
+
+    def _warn_of_flatness(self, score: Bounded) -> None:
+        best = self.stopping.best_loss
+        flat = np.isfinite(best) & (best > _FLAT)
+        if flat.any():
+            warnings.warn(
+                f"members {np.flatnonzero(flat).tolist()} learned next to nothing: their loss is "
+                f"{best[flat].min():.2f}, where {type(score).__name__} is flat, as outcomes are "
+                f"many bandwidths away; lower learning_rate (now {self.rate:g}), give burn_in "
+                "epochs, or another loss",
+                stacklevel=5,
+            )
 
     def _history(self, interrupted: bool) -> History:
         return History(
