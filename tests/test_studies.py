@@ -10,9 +10,9 @@ import kuq
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from benchmarks import batches, cells, hole, operators, selection, surety
+from benchmarks import batches, cells, hole, operators, plain_rejection, selection, surety
 
-MODULES = (batches, hole, operators, selection, surety)
+MODULES = (batches, hole, operators, plain_rejection, selection, surety)
 STUDIES = {module.STUDY.name: module.STUDY for module in MODULES}
 
 
@@ -76,6 +76,15 @@ def test_flows_are_near_samplers_in_the_same_time():
             sampler, flow = (found[f"{equation} {seed} {which}"] for which in ("sampler", "flow"))
             assert flow["error"] <= 1.2 * sampler["error"]
             assert flow["cpu_s"] <= 1.1 * sampler["cpu_s"]
+
+
+def test_the_ratio_of_rejection_follows_the_training():
+    """Better trained networks have the larger ratio, by far more than splits differ."""
+    found = plain_rejection.STUDY.stored()
+    best, worst = (found[key] for key in list(plain_rejection.VARIANTS)[2:])
+    assert np.mean(best["mse"]) < np.mean(worst["mse"]) / 10
+    gaps = np.subtract(best["prr"], worst["prr"])
+    assert np.mean(gaps) > 5 * np.std(gaps, ddof=1) / np.sqrt(len(gaps))
 
 
 def test_a_page_may_have_several_tables(tmp_path):

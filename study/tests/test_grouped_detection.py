@@ -48,6 +48,10 @@ def test_a_group_is_detected_as_one_and_early_frames_are_left_out():
     assert found["auroc_grouped", "squared"] == pytest.approx(area(*grouped))
     late = [means[name][frames[name] >= 4] for name in ("test", "shifted")]
     assert found["auroc_late", "squared"] == pytest.approx(area(*late))
+    early = means["test"][frames["test"] < 4].sum() / means["test"].sum()
+    assert found["early_share", "squared"] == pytest.approx(early)
+    both = [part.reshape(GROUPS, -1).mean(1) for part in late]
+    assert found["auroc_grouped_late", "squared"] == pytest.approx(area(*both))
     # Groups that are alike within make an interval wider than as many single rows would.
     plain = kuq.protocols.ood_detection(means["test"], means["shifted"], resamples=200)
     width = found["auroc_high", "squared"] - found["auroc_low", "squared"]

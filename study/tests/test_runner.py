@@ -53,6 +53,24 @@ def test_what_is_done_is_not_done_again(tmp_path):
     assert len(log.read_text().splitlines()) == 4
 
 
+def test_one_data_set_now_and_the_rest_later(tmp_path, capsys):
+    path, out = str(write_experiment(tmp_path, log=tmp_path / "log")), str(tmp_path / "run")
+    assert main(["run", path, "--jobs", "0", "--out", out, "--only", "bb"]) == 0
+    assert "2 cells done (0 before)" in capsys.readouterr().out
+    some, status = results(out)
+    assert status == {"a": "pending", "bb": "done"}
+    assert {record.dataset for record in some} == {"bb"}
+    assert main(["run", path, "--jobs", "0", "--out", out, "--only", "bb", "--only", "a"]) == 0
+    assert "4 cells done (2 before)" in capsys.readouterr().out
+    run([read_experiment(path)], tmp_path / "whole", jobs=0)
+    assert results(out) == results(tmp_path / "whole")
+    assert main(["run", path, "--out", out, "--only", "c"]) == 2
+    said = (
+        "only: ['c'] are no data sets of these experiments at the preset 'paper'; there are: a, bb"
+    )
+    assert said in capsys.readouterr().err
+
+
 def test_damaged_predictions_are_made_again(tmp_path):
     log = tmp_path / "log"
     path = write_experiment(tmp_path, seeds=(0,), log=log)

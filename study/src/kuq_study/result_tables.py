@@ -48,6 +48,11 @@ _DETECTIONS = {
         "without the transient",
         "Single steps, without those of the first frames, where all initial noise looks alike.",
     ),
+    "auroc_grouped_late": (
+        "by groups, without the transient",
+        "Whole trajectories, each judged by the mean of its steps, without those of the first "
+        "frames.",
+    ),
     "auroc_shared_climatology": (
         "shared climatology",
         "Reanalysis with the climate of Europe removed from both regions, so that the twin also "
@@ -352,9 +357,10 @@ def _with_errors(table: Table | None, evidence: Evidence) -> Table | None:
     """A table of selective prediction with the mean squared error as its first column."""
     if table is None:
         return None
+    found = by_cell(evidence.single("selective_prediction", "mse"))
     errors = {
         (data_name(c.dataset).text, name_of(c.representation, REPRESENTATIONS).text): e
-        for c, e in estimates(by_cell(evidence.single("selective_prediction", "mse"))).items()
+        for c, e in estimates(found, limits=_POSITIVE).items()
     }
     if not errors:
         return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -48,10 +48,12 @@ def run(
     scheduler: str | None = None,
     data_dir: str | Path | None = None,
     worker_timeout: float = WORKER_TIMEOUT,
+    only: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Summary:
     """Run all cells of the experiments that ``out`` has no results of, and store theirs there.
 
+    ``only`` are the data sets whose cells are run now, by default all; the others stay to be done.
     ``jobs`` processes (by default one per core; 0 runs in this one), or the workers of the Dask
     ``scheduler``. Killed at any moment and called again, it repeats the cells that were in flight,
     no more, and of their trainings at most the last tenth. A cell that raises is stored as failed,
@@ -71,14 +73,22 @@ def run(
         )
     if jobs is not None and jobs < 0:
         raise ParameterError(f"jobs must be at least 0, got {jobs}")
+    known = {name for each in experiments for grid in each.grids.values() for name in grid.datasets}
+    if not known.issuperset(only):
+        raise ParameterError(
+            f"only: {sorted(set(only) - known)} are no data sets of these experiments at the "
+            f"preset {presets[0]!r}; there are: {', '.join(sorted(known))}"
+        )
     progress = Progress() if progress is None else progress
     with Store.create(out, presets[0]) as store, locked(store.folder):
         _prepare(store.folder)
         where = None if data_dir is None else Path(data_dir).resolve()
-        cells, without_data = _planned(experiments, store, DataDigests(where))
+        planned, without_data = _planned(experiments, store, DataDigests(where))
+        cells = [cell for cell in planned if not only or cell.dataset in only]
         done = {cell.key for cell in store.cells() if cell.status == "done"}
         # What was done stays as it is, but whether it is of these data nobody can tell.
-        failed = {key: why for key, why in without_data.items() if key in done}
+        asked = {cell.key for cell in cells}
+        failed = {key: why for key, why in without_data.items() if key in done & asked}
         todo = [cell for cell in cells if cell.key not in done]
         progress.begin(len(cells), len(cells) - len(todo))
         for key, why in failed.items():
@@ -92,7 +102,7 @@ def run(
                 clear_notes(store.folder / PROGRESS)
                 raise
             pool.close(at_once=False)
-        if not failed:
+        if not failed and not only:
             clear_all(store.folder)
         unknown = len(failed.keys() & done)
         before = len(cells) - len(todo) - unknown

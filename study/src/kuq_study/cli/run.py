@@ -36,6 +36,13 @@ def add(commands: Commands) -> None:
         "by default quick, or the file's own settings where it has no presets",
     )
     parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="DATASET",
+        help="run the cells of this data set, and leave the others for later; may be repeated",
+    )
+    parser.add_argument(
         "--jobs",
         type=natural_number,
         metavar="N",
@@ -79,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
             scheduler=options.scheduler,
             data_dir=options.data_dir,
             worker_timeout=options.worker_timeout,
+            only=options.only,
         )
     except KuqError as error:
         print(f"kuq-study: error: {' '.join(str(error).split())}", file=sys.stderr)

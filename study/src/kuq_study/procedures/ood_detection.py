@@ -47,7 +47,7 @@ class Options:
     #: One more bandwidth, whose results end in "_other_bandwidth": a wide kernel is the squared
     #: error, so that the median distance of targets does not show what a bounded kernel can do.
     other_bandwidth: Bandwidth | None = None
-    #: Results that end in "_late" are of frames from this one on, beside those of all frames.
+    #: Results with "_late" are of frames from this one on, beside those of all frames.
     first_frame: Natural = 0
     #: Monte Carlo draws where a score of the user's own has no exact route (0: an error then).
     draws: Natural = 0
@@ -120,6 +120,11 @@ class _Detection:
             some = [part[keep] for part, keep in zip(groups, late, strict=True)]
             rest = within[late[0]], beyond[late[1]]
             yield from self._interval(f"auroc_late{end}", self._detected(*rest, some), name)
+            grouped = self._detected(*rest, some, unit="group")
+            yield from self._interval(f"auroc_grouped_late{end}", grouped, name)
+            # How much of what groups are judged by comes from their first frames.
+            share = within[~late[0]].sum() / within.sum()
+            yield self._record(f"early_share{end}", float(share), name)
         if f"{SHARED}.y" in self.arrays:
             twin = self._uncertainty(SHARED, score)
             shared = self._detected(within, twin, self._of_both("group", SHARED))
