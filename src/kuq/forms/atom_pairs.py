@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from kuq._array import Array, namespace
@@ -74,19 +76,29 @@ class AtomPairs(Form, Crossing):
         return self.cross(measure, law, law)
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
-        """Σ w_i v_j D(P_i, Q_j), (pairs, n), in pieces of P's atoms that fit the budget."""
-        xp = namespace(p.atoms.reference)
-        if p.count == q.count == 1:
-            return self.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
-        w, v = p.atom_weights(), q.atom_weights()
-        lead = max(math.prod(law.atoms.lead[:-1]) for law in (p, q))
-        cost = lead * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
-        total: Array | float = 0.0
-        for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
-            values = self.divergence(measure, _some(p.atoms, part), q.atoms)
-            inner = xp.sum(values * v[..., None, :], axis=-1)
-            total = total + xp.sum(inner * w[..., part], axis=-1)
-        return total
+        """Σ w_i v_j D(P_i, Q_j), (pairs, n)."""
+        each = self.pair_scratch(measure, p.atoms, q.atoms)
+        return cross_sum(p, q, each, measure.budget, partial(self.divergence, measure))
+
+
+def cross_sum(
+    p: Law, q: Law, each: int, budget: int, divergence: Callable[[Atoms, Atoms], Array]
+) -> Array:
+    """Σ w_i v_j D(P_i, Q_j), (pairs, n), in pieces of P's atoms that fit the budget.
+
+    A pair of atoms costs ``each`` numbers.
+    """
+    xp = namespace(p.atoms.reference)
+    if p.count == q.count == 1:
+        return divergence(p.atoms, q.atoms)[..., 0, 0]
+    w, v = p.atom_weights(), q.atom_weights()
+    lead = max(math.prod(law.atoms.lead[:-1]) for law in (p, q))
+    total: Array | float = 0.0
+    for part in pieces(p.count, lead * q.count * each, budget, p.atoms.reference):
+        values = divergence(_some(p.atoms, part), q.atoms)
+        inner = xp.sum(values * v[..., None, :], axis=-1)
+        total = total + xp.sum(inner * w[..., part], axis=-1)
+    return total
 
 
 def _some(atoms: Atoms, part: slice) -> Atoms:
