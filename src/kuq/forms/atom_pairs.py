@@ -17,7 +17,7 @@ from kuq._array import Array, namespace
 from kuq.distributions.atoms import Atoms
 from kuq.distributions.laws import Law, Stack
 from kuq.forms.form import Crossing, Form, Measure, Problem, Statistics
-from kuq.tiles import member_pairs, pieces
+from kuq.tiles import PairBlock, pieces, sum_over_pairs
 
 
 class AtomPairs(Form, Crossing):
@@ -49,25 +49,20 @@ class AtomPairs(Form, Crossing):
             for group in stack.groups
         ]
         entropies = xp.concat(alone, axis=0) + inner / 2
-        total, subtracted = xp.zeros_like(inner[0, :]), xp.zeros_like(inner[0, :])
-        w = stack.member_weights()
-        single = all(group.count == 1 for group in stack.groups)
 
         def cost(p: Law, q: Law) -> int:
             return p.count * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
 
-        for block in member_pairs(stack, cost, measure.budget):
-            values = self.cross(measure, block.p, block.q)
-            w_i, w_j = block.pick(w)
-            share = (2 * w_i * w_j)[:, None]
-            if not single:
-                inner_i, inner_j = block.pick(inner)
-                inside = (inner_i + inner_j) / 2
-                subtracted = subtracted + xp.sum(share * inside, axis=0)
-                values = values - inside
-            total = total + xp.sum(share * values, axis=0)
-        lost = None if single else (total <= self.close * subtracted) & (subtracted > 0)
-        return Statistics(entropies, total, lost)
+        def between(block: PairBlock) -> Array:
+            return self.cross(measure, block.p, block.q)
+
+        total = sum_over_pairs(stack, cost, measure.budget, between)
+        if all(group.count == 1 for group in stack.groups):
+            return Statistics(entropies, total)
+        w = stack.member_weights()[:, None]
+        subtracted = xp.sum(w * (1 - w) * inner, axis=0)
+        total = total - subtracted
+        return Statistics(entropies, total, (total <= self.close * subtracted) & (subtracted > 0))
 
     def inside(self, measure: Measure, law: Law) -> Array:
         """Σ w_i w_j D_ij inside every member, (m, n)."""
