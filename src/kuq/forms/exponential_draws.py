@@ -33,7 +33,7 @@ class ExponentialDraws(Form):
         return compiled and problem.scalar_draws and _order(problem.score) in _SHARES
 
     def scratch(self, problem: Problem) -> int:
-        return 3 * problem.atoms
+        return 5 * problem.atoms
 
     def cancels(self, problem: Problem) -> bool:
         return True
