@@ -297,7 +297,7 @@ def test_form_by_kernel_dimension_and_size(rng):
     assert planned(kuq.Samples(plane.astype("f4"), 1), kuq.Energy())[0] == "Gram"
     assert planned(kuq.Samples(plane, 1), kuq.SquaredError())[0] == "Moments"
     assert planned(kuq.Normal(scalar, 1.0), kuq.Gaussian(1.0))[0] == "ScalarPairs"
-    assert planned(kuq.Normal(plane, 1.0, 1), kuq.Gaussian(1.0))[0] == "NormalFields"
+    assert planned(kuq.Normal(plane, 1.0, 1), kuq.Gaussian(1.0))[0] == "OneScale"
     assert planned(kuq.Normal(plane, 1.0, 1), kuq.Energy())[0] == "ScaleQuadrature"
     three = kuq.Samples(plane[..., :1, :], 1)
     assert planned(three, kuq.Energy())[0] == "PointPairs"
@@ -312,6 +312,8 @@ def test_compiled_forms(rng):
     assert planned(kuq.Samples(scalar[..., :9]), kuq.CRPS(), compiled=True)[0] == "SortedDraws"
     assert planned(kuq.Samples(plane, 1), kuq.Energy(), compiled=True)[0] == "Distances"
     assert planned(kuq.Samples(plane, 1), kuq.Matern(1.0, 0.7), compiled=True)[0] == "Gram"
+    fields = kuq.Normal(plane, 1.0, 1)
+    assert planned(fields, kuq.Gaussian(1.0), compiled=True)[0] == "NormalFields"
 
 
 def test_compiled_form_of_evidential_laws():

@@ -17,7 +17,7 @@ from kuq._array import Array, as_numpy
 from kuq.answers import from_points
 from kuq.distributions.atoms import Points
 from kuq.distributions.base import Prediction
-from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.distributions.laws import Law, Stack, draws_of, in_one_row
 from kuq.distributions.strays import prepared
 from kuq.driver import stretched, to_units
 from kuq.errors import NoClosedFormError, ParameterError
@@ -202,8 +202,7 @@ class _Table:
 
 def _pooled_values(stack: Stack) -> Array:
     """The draws of all members along one axis, (n, A, d)."""
-    draws = pooled_draws(stack)
-    return draws.value(slice(0, draws.shape[1]))
+    return in_one_row([draws_of(law) for law in stack.groups])
 
 
 def pool_of(prediction: Prediction, score: Kernel, options: Options) -> Pool:

@@ -104,6 +104,21 @@ class PairBlock(NamedTuple):
         return xp.take(values, i, axis=0), xp.take(values, j, axis=0)
 
 
+def sum_over_pairs(
+    stack: Stack,
+    cost: Callable[[Law, Law], int],
+    budget: int,
+    value: Callable[[PairBlock], Array],
+) -> Array:
+    """Σ_{i<j} 2 w_i w_j of values (pairs, n) of all pairs of members, (n,)."""
+    xp = namespace(stack.reference)
+    total, w = xp.zeros_like(stack.pivot()[:, 0]), stack.member_weights()
+    for block in member_pairs(stack, cost, budget):
+        w_i, w_j = block.pick(w)
+        total = total + xp.sum((2 * w_i * w_j)[:, None] * value(block), axis=0)
+    return total
+
+
 def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> Iterator[PairBlock]:
     """All pairs of members in blocks, where a pair costs ``cost`` numbers per batch entry."""
     groups = list(stack.offsets())

@@ -12,14 +12,13 @@ def log_self_affinity(t: Array, p: Normals) -> Array:
     return -sum_log1p(4 * t[..., None] * (p.scale * p.scale)) / 2
 
 
-def overlap(t: Array, p: Normals, q: Normals, known: tuple[Array, Array] | None = None) -> Overlap:
+def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
     """With a = 1 + 4tσ² and b = 1 + 4tτ² of every coordinate.
 
     For laws that differ visibly, gap and tilt are differences of logarithms; where those would
-    lose digits they are sums of their own, at several times the cost. ``known`` are the
-    logarithms of the self affinities, if they are.
+    lose digits they are sums of their own, at several times the cost.
     """
-    log_p, log_q = known or (log_self_affinity(t, p), log_self_affinity(t, q))
+    log_p, log_q = log_self_affinity(t, p), log_self_affinity(t, q)
     xp = namespace(t)
     node = t[..., None]
     mean = 2 * node * (p.scale * p.scale + q.scale * q.scale)

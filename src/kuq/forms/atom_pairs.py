@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from kuq._array import Array, namespace
 from kuq.distributions.atoms import Atoms
 from kuq.distributions.laws import Law, Stack
 from kuq.forms.form import Crossing, Form, Measure, Problem, Statistics
-from kuq.tiles import member_pairs, pieces
+from kuq.tiles import PairBlock, pieces, sum_over_pairs
 
 
 class AtomPairs(Form, Crossing):
@@ -47,25 +49,20 @@ class AtomPairs(Form, Crossing):
             for group in stack.groups
         ]
         entropies = xp.concat(alone, axis=0) + inner / 2
-        total, subtracted = xp.zeros_like(inner[0, :]), xp.zeros_like(inner[0, :])
-        w = stack.member_weights()
-        single = all(group.count == 1 for group in stack.groups)
 
         def cost(p: Law, q: Law) -> int:
             return p.count * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
 
-        for block in member_pairs(stack, cost, measure.budget):
-            values = self.cross(measure, block.p, block.q)
-            w_i, w_j = block.pick(w)
-            share = (2 * w_i * w_j)[:, None]
-            if not single:
-                inner_i, inner_j = block.pick(inner)
-                inside = (inner_i + inner_j) / 2
-                subtracted = subtracted + xp.sum(share * inside, axis=0)
-                values = values - inside
-            total = total + xp.sum(share * values, axis=0)
-        lost = None if single else (total <= self.close * subtracted) & (subtracted > 0)
-        return Statistics(entropies, total, lost)
+        def between(block: PairBlock) -> Array:
+            return self.cross(measure, block.p, block.q)
+
+        total = sum_over_pairs(stack, cost, measure.budget, between)
+        if all(group.count == 1 for group in stack.groups):
+            return Statistics(entropies, total)
+        w = stack.member_weights()[:, None]
+        subtracted = xp.sum(w * (1 - w) * inner, axis=0)
+        total = total - subtracted
+        return Statistics(entropies, total, (total <= self.close * subtracted) & (subtracted > 0))
 
     def inside(self, measure: Measure, law: Law) -> Array:
         """Σ w_i w_j D_ij inside every member, (m, n)."""
@@ -74,19 +71,29 @@ class AtomPairs(Form, Crossing):
         return self.cross(measure, law, law)
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
-        """Σ w_i v_j D(P_i, Q_j), (pairs, n), in pieces of P's atoms that fit the budget."""
-        xp = namespace(p.atoms.reference)
-        if p.count == q.count == 1:
-            return self.divergence(measure, p.atoms, q.atoms)[..., 0, 0]
-        w, v = p.atom_weights(), q.atom_weights()
-        lead = max(math.prod(law.atoms.lead[:-1]) for law in (p, q))
-        cost = lead * q.count * self.pair_scratch(measure, p.atoms, q.atoms)
-        total: Array | float = 0.0
-        for part in pieces(p.count, cost, measure.budget, p.atoms.reference):
-            values = self.divergence(measure, _some(p.atoms, part), q.atoms)
-            inner = xp.sum(values * v[..., None, :], axis=-1)
-            total = total + xp.sum(inner * w[..., part], axis=-1)
-        return total
+        """Σ w_i v_j D(P_i, Q_j), (pairs, n)."""
+        each = self.pair_scratch(measure, p.atoms, q.atoms)
+        return cross_sum(p, q, each, measure.budget, partial(self.divergence, measure))
+
+
+def cross_sum(
+    p: Law, q: Law, each: int, budget: int, divergence: Callable[[Atoms, Atoms], Array]
+) -> Array:
+    """Σ w_i v_j D(P_i, Q_j), (pairs, n), in pieces of P's atoms that fit the budget.
+
+    A pair of atoms costs ``each`` numbers.
+    """
+    xp = namespace(p.atoms.reference)
+    if p.count == q.count == 1:
+        return divergence(p.atoms, q.atoms)[..., 0, 0]
+    w, v = p.atom_weights(), q.atom_weights()
+    lead = max(math.prod(law.atoms.lead[:-1]) for law in (p, q))
+    total: Array | float = 0.0
+    for part in pieces(p.count, lead * q.count * each, budget, p.atoms.reference):
+        values = divergence(_some(p.atoms, part), q.atoms)
+        inner = xp.sum(values * v[..., None, :], axis=-1)
+        total = total + xp.sum(inner * w[..., part], axis=-1)
+    return total
 
 
 def _some(atoms: Atoms, part: slice) -> Atoms:

@@ -10,7 +10,7 @@ import numpy as np
 from kuq._array import Array, any_true, detach
 from kuq._compiled import twin
 from kuq.distributions.atoms import Points
-from kuq.distributions.laws import Stack, draws_of
+from kuq.distributions.laws import Stack, draws_of, in_one_row
 from kuq.forms.form import (
     Differential,
     Differentiated,
@@ -64,7 +64,7 @@ class Distances(Form, Differentiated):
         starts = np.cumsum([0, *(m * count for m, count in sizes)])
 
         def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
-            draws = shared._replace(values=_in_rows([np.asarray(detach(x)) for x in arrays]))
+            draws = shared._replace(values=_in_doubles([np.asarray(detach(x)) for x in arrays]))
             found = _statistics(measure, draws)
             if any_true(found.lost):
                 return None
@@ -99,33 +99,18 @@ class PooledDraws(NamedTuple):
 
 
 def pooled(stack: Stack) -> PooledDraws:
-    equal = all(law.weights is None for law in stack.groups)
-    weights = [
-        np.repeat(1.0 / law.count, law.atoms.lead[0] * law.count)[None, :]
-        if equal
-        else law.full_weights().transpose(1, 0, 2).reshape(stack.batch_count, -1)
-        for law in stack.groups
-    ]
-    owners = [
-        start + np.repeat(np.arange(law.atoms.lead[0]), law.count) for start, law in stack.offsets()
-    ]
-    return PooledDraws(
-        _in_rows([draws_of(law) for law in stack.groups]),
-        _joined(weights, axis=1),
-        _joined(owners, axis=0),
-        stack.member_weights(),
-    )
+    counts = [law.count for law in stack.groups for _ in range(law.atoms.lead[0])]
+    if all(law.weights is None for law in stack.groups):
+        weights = np.repeat(1 / np.asarray(counts), counts)[None, :]
+    else:
+        weights = np.ascontiguousarray(in_one_row([law.full_weights() for law in stack.groups]))
+    owners = np.repeat(np.arange(len(counts)), counts)
+    values = _in_doubles([draws_of(law) for law in stack.groups])
+    return PooledDraws(values, weights, owners, stack.member_weights())
 
 
-def _in_rows(values: Sequence[np.ndarray]) -> np.ndarray:
-    """Draws (m, n, N, d) of all groups as (n, T, d), with more digits."""
-    rows = [
-        np.ascontiguousarray(x.transpose(1, 0, 2, 3), dtype=np.float64).reshape(
-            x.shape[1], -1, x.shape[3]
-        )
-        for x in values
-    ]
-    return _joined(rows, axis=1)
+def _in_doubles(draws: Sequence[np.ndarray]) -> np.ndarray:
+    return np.ascontiguousarray(in_one_row(draws), dtype=np.float64)
 
 
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
@@ -134,11 +119,6 @@ def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
     found = twin("forms.distances").statistics(*known, measure.bandwidth, *draws)
     entropies, dispersion, between = found
     return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
-
-
-def _joined(parts: list[np.ndarray], axis: int) -> np.ndarray:
-    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
-    return np.ascontiguousarray(whole)
 
 
 def profile_of(score: Score) -> tuple[str, float] | None:

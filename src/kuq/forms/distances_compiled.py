@@ -29,8 +29,8 @@ from kuq._numba.compiling import (
 from kuq._numba.mathematics import exp, expm1_negative, log, log1p
 from kuq.forms.exponential_draws_compiled import _steps
 
-#: Draws, their weights and owners, and the weights of these; one over the bandwidth, and a
-#: parameter of the kernel; sums inside of members and between them; the first entry and the last.
+#: Draws and their weights, where those of a member end, and its weight; one over the bandwidth, and
+#: a parameter of the kernel; sums inside of members and between them; the first entry and the last.
 _SIGNATURE = (
     *(rows(3), rows(2), positions(1), inputs(1)),
     *(inputs(1), Real, outputs(2), outputs(2), Int, Int),
@@ -122,11 +122,19 @@ def _fill_row(draws, i, row):
         row[j] = _squared_distance(x, draws[i + 1 + j])
 
 
+@reduction
+def _sum(values):
+    total = 0.0
+    for k in range(values.size):
+        total += values[k]
+    return total
+
+
 def _loop(name: str, profile: Any) -> Callable[..., None]:
     """All pairs of draws under one kernel."""
 
     @kernel(*_SIGNATURE, name=name)
-    def loop(values, weights, owners, members, inverse, parameter, within, sums, start, stop):
+    def loop(values, weights, ends, members, inverse, parameter, within, sums, start, stop):
         count = values.shape[1]
         row, by_member = np.empty(count), np.empty(members.size)
         for c in range(start, stop):
@@ -134,24 +142,18 @@ def _loop(name: str, profile: Any) -> Callable[..., None]:
             fill(by_member, 0.0)
             between = 0.0
             w = weights[c] if weights.shape[0] > 1 else weights[0]
-            for i in range(count - 1):
-                rest = count - i - 1
-                _fill_row(values[c], i, row)
-                for j in range(rest):
-                    row[j] = w[i + 1 + j] * profile(row[j] * factor, parameter)
-                m = owners[i]
-                j = 0
-                while j < rest:
-                    # The draws of one member stand side by side.
-                    other = owners[i + 1 + j]
-                    total = 0.0
-                    while j < rest and owners[i + 1 + j] == other:
-                        total += row[j]
-                        j += 1
-                    if other == m:
-                        by_member[m] += w[i] * total
-                    else:
-                        between += members[m] * members[other] * (w[i] * total)
+            for m in range(members.size):
+                for i in range(ends[m - 1] if m else 0, ends[m]):
+                    rest = count - i - 1
+                    _fill_row(values[c], i, row)
+                    for j in range(rest):
+                        row[j] = w[i + 1 + j] * profile(row[j] * factor, parameter)
+                    begin = ends[m] - i - 1
+                    by_member[m] += w[i] * _sum(row[:begin])
+                    for other in range(m + 1, members.size):
+                        end = ends[other] - i - 1
+                        between += members[m] * members[other] * (w[i] * _sum(row[begin:end]))
+                        begin = end
             inside = 0.0
             for m in range(members.size):
                 within[m, c] = by_member[m]
@@ -192,10 +194,11 @@ def statistics(
     n, count, d = values.shape
     within, sums = np.empty((len(members), n)), np.empty((2, n))
     inverse = np.broadcast_to(1.0 if bandwidth is None else 1.0 / np.asarray(bandwidth), (n,))
+    ends = np.searchsorted(owners, np.arange(len(members)), side="right")
 
     def task(start: int, stop: int) -> None:
-        ends = (within, sums, start, stop)
-        _LOOPS[name](values, weights, owners, members, inverse, parameter, *ends)
+        draws = (values, weights, ends, members)
+        _LOOPS[name](*draws, inverse, parameter, within, sums, start, stop)
 
     spread(task, n, n * count * count * (d + 8) / 16)
     return within, sums[0], sums[1]

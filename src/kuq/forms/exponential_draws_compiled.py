@@ -12,9 +12,8 @@ so that Σ_{b<a} w_b P_k(x_a − x_b) follows from its value at the draw before.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from kuq._numba.compiling import fill, inlined, inputs, kernel, outputs, spread
+from kuq._numba.compiling import Int, Real, fill, inlined, kernel, outputs, rows, spread
 from kuq._numba.mathematics import exp
 
 #: Columns worked together.
@@ -72,37 +71,19 @@ def _advance(x, before, w, w_before, inverse, share2, share3, state, total):
         total[k] += w[k] * (share1 * s1 + share2 * s2 + share3 * s3)
 
 
-@kernel(inputs(2), inputs(2), inputs(1), types.float64, types.float64, outputs(1))
-def _sums(values, weights, inverse, share2, share3, out):
-    n, count = values.shape
-    x, w = np.empty((2, _BLOCK)), np.empty((2, _BLOCK))
-    rate, state = np.empty(_BLOCK), np.empty((4, _BLOCK))
-    for start in range(0, n, _BLOCK):
-        size = min(_BLOCK, n - start)
-        total = out[start : start + size]
+@kernel(rows(2), rows(2), rows(1), Real, Real, outputs(1), Int, Int)
+def _sums(values, weights, inverse, share2, share3, out, begin, end):
+    state = np.empty((4, _BLOCK))
+    for start in range(begin, end, _BLOCK):
+        stop = min(start + _BLOCK, end)
+        now, total = state[:, : stop - start], out[start:stop]
         fill(total, 0.0)
-        for k in range(size):
-            x[0, k] = values[start + k, 0]
-            w[0, k] = weights[start + k, 0]
-            rate[k] = inverse[start + k]
-            for j in range(4):
-                state[j, k] = 0.0
-        for a in range(1, count):
-            new, old = a % 2, (a - 1) % 2
-            for k in range(size):
-                x[new, k] = values[start + k, a]
-                w[new, k] = weights[start + k, a]
-            _advance(
-                x[new, :size],
-                x[old, :size],
-                w[new, :size],
-                w[old, :size],
-                rate[:size],
-                share2,
-                share3,
-                state[:, :size],
-                total,
-            )
+        for j in range(4):
+            fill(now[j], 0.0)
+        for a in range(1, values.shape[0]):
+            x, w = values[a, start:stop], weights[a, start:stop]
+            before, w_before = values[a - 1, start:stop], weights[a - 1, start:stop]
+            _advance(x, before, w, w_before, inverse[start:stop], share2, share3, now, total)
 
 
 def sums(
@@ -114,10 +95,12 @@ def sums(
     """
     n, count = values.shape
     out = np.empty(n)
+    # The next draw of many columns side by side.
+    draws = [np.ascontiguousarray(a.T) for a in (values, weights)]
+    inverse = np.ascontiguousarray(rates)
 
     def task(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        _sums(values[part], weights[part], rates[part], *shares, out[part])
+        _sums(*draws, inverse, *shares, out, start, stop)
 
     spread(task, n, n * count * 2, _BLOCK)
     return out

@@ -17,7 +17,7 @@ cost one pass over the draws instead of all pairs.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 
@@ -142,100 +142,56 @@ def sums(
         return found
     xp = namespace(values)
     m, n, draws = values.shape
-    count = coefficients.shape[0]
     # Memory that is used again and again stays in the cache, and costs no page faults.
-    parts = pieces(m, n * draws, budget // 2, values)
     transforms = [
         _transforms(
             (values[part, ...] - centre[:, None]) * omega[:, None],
             None if sample_weights is None else sample_weights[part, ...],
-            count,
+            coefficients.shape[0],
             budget,
         )
-        for part in parts
+        for part in pieces(m, n * draws, budget // 2, values)
     ]
+    phi = xp.concat(transforms, axis=0)
     c = xp.matrix_transpose(coefficients)
     w = member_weights[:, None, None]
-    within, dispersion = xp.zeros_like(values[..., 0]), xp.zeros_like(values[0, :, 0])
-    for side in zip(*transforms, strict=True):
-        phi = xp.concat(list(side), axis=0)
-        gap = phi - xp.sum(w * phi, axis=0)
-        within = within + xp.sum(c * (phi * phi), axis=-1)
-        dispersion = dispersion + xp.sum(c * xp.sum(w * gap * gap, axis=0), axis=-1)
-    return within, dispersion
+    gap = phi - xp.sum(w * phi, axis=0)
+    within = xp.sum(c * _squares(phi), axis=-1)
+    return within, xp.sum(c * xp.sum(w * _squares(gap), axis=0), axis=-1)
 
 
-def _transforms(
-    angles: Array, weights: Array | None, count: int, budget: int
-) -> tuple[Array, Array]:
-    """Real and imaginary parts of Σ_j v_j z_j^k at z = exp(i·angle) for k < count, (M, n, K).
+def _squares(z: Array) -> Array:
+    """|z|²."""
+    xp = namespace(z)
+    real, imaginary = xp.real(z), xp.imag(z)
+    return real * real + imaginary * imaginary
 
-    With J = 2s + 1 every k is bJ ± a with a ≤ s, so that √(2K) powers z^a and z^bJ are formed. The
-    products of their parts, one matrix product in all, give two terms for each pair.
+
+def _transforms(angles: Array, weights: Array | None, count: int, budget: int) -> Array:
+    """Σ_j v_j z_j^k at z = exp(i·angle) for k < count, (M, n, K).
+
+    Every k is bJ + a with a < J: √K powers z^a and √K powers z^bJ are formed, and one matrix
+    product gives all terms in their order.
     """
     xp = namespace(angles)
-    reach = max(1, round(math.sqrt(count / 2) - 0.5))
-    step = 2 * reach + 1
-    large = max(0, -(-(count - 1 - reach) // step))
+    step = math.isqrt(count - 1) + 1
     m, n, draws = angles.shape
     product: Array | float = 0.0
     for part in pieces(draws, m * n, budget // 2, angles):
-        z = xp.cos(angles[..., part]), xp.sin(angles[..., part])
-        below = _powers(z, reach)
-        ones = xp.ones_like(z[0])
-        above = _powers(_times(_square(below[-1]), z), large)
-        rows = _rows(ones, above)
+        z = xp.cos(angles[..., part]) + 1j * xp.sin(angles[..., part])
+        below = _powers(z, step + 1)
+        above = _powers(below[-1], -(-count // step))
+        rows = xp.stack(above, axis=-2)
         if weights is not None:
             rows = rows * weights[..., None, part]
-        product = product + rows @ xp.matrix_transpose(_rows(ones, below))
+        product = product + rows @ xp.stack(below[:-1], axis=-1)
     share = 1.0 / draws if weights is None else 1.0
-    first, second = _terms(share * product, reach, large)
-    return first[..., :count], second[..., :count]
+    return share * xp.reshape(product, (m, n, -1))[..., :count]
 
 
-def _terms(product: Array, reach: int, large: int) -> Complex:
-    """The terms k = bJ ± a in their order, from the products of the parts of z^bJ and z^a."""
-    xp = namespace(product)
-    lead = product.shape[:-2]
-    start, cosine, sine = (
-        product[..., rows, :] for rows in (slice(0, 1), slice(1, large + 1), slice(large + 1, None))
-    )
-    real, imaginary = slice(1, reach + 1), slice(reach + 1, None)
-    found = []
-    for middle, even, odd, sign, first in (
-        (cosine, cosine[..., real], sine[..., imaginary], -1.0, start[..., : reach + 1]),
-        (sine, sine[..., real], cosine[..., imaginary], 1.0, start[..., imaginary]),
-    ):
-        above, below = even + sign * odd, even - sign * odd
-        row = xp.concat([xp.flip(below, axis=-1), middle[..., :1], above], axis=-1)
-        row = xp.reshape(row, (*lead, large * (2 * reach + 1)))
-        head = [first[..., 0, :], row]
-        if sign > 0:  # the term k = 0 has no imaginary part
-            head.insert(0, xp.zeros_like(start[..., 0, :1]))
-        found.append(xp.concat(head, axis=-1))
-    return found[0], found[1]
-
-
-Complex: TypeAlias = tuple[Array, Array]
-
-
-def _times(x: Complex, y: Complex) -> Complex:
-    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
-
-
-def _square(x: Complex) -> Complex:
-    return (x[0] - x[1]) * (x[0] + x[1]), (x[0] + x[0]) * x[1]
-
-
-def _powers(z: Complex, count: int) -> list[Complex]:
-    """z, z², …, z^count."""
-    found = [z]
-    for k in range(2, count + 1):
-        found.append(_times(found[-1], z) if k % 2 else _square(found[k // 2 - 1]))
-    return found[:count]
-
-
-def _rows(ones: Array, powers: list[Complex]) -> Array:
-    """Ones, real parts and imaginary parts, (…, 1 + 2J, N)."""
-    rows = [ones, *(p[0] for p in powers), *(p[1] for p in powers)]
-    return namespace(ones).stack(rows, axis=-2)
+def _powers(z: Array, count: int) -> list[Array]:
+    """1, z, z², …"""
+    found = [namespace(z).ones_like(z)]
+    for _ in range(1, count):
+        found.append(found[-1] * z)
+    return found

@@ -62,7 +62,9 @@ _COARSE[1:7:2], _COARSE[7], _COARSE[9:15:2] = (
 #: In units of a scale: how far a component reaches, and how wide a panel on it may be.
 _REACH, _WIDEST = 9.0, 4.0
 #: Panels of one entry, and halvings of one, before the entry is given up.
-_MOST_PANELS, _MOST_PASSES, _DEPTH = 8192, 60, 256
+_MOST_PANELS, _MOST_PASSES = 8192, 256
+#: More than any error of a panel that is not too wide.
+_ANY = 1e300
 #: The relative error of members' differences that the rounding of logarithms leaves, at D = 1.
 _DIGITS = 1e-13
 #: What a component adds to the largest one at most, to be left out.
@@ -234,7 +236,6 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
         np.empty(members * components),
     )
     begin, counts = np.empty(members, np.int64), np.empty(members, np.int64)
-    waiting = np.empty((_DEPTH, 2))
     x, values = np.empty(_WIDTH), np.empty(_WIDTH)
     terms, logs, mixed = (
         np.empty((components + 1, _WIDTH)),
@@ -265,25 +266,8 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
             lost = lost or counts[m] == 0
         if not (high - low < 1e150):
             lost = True
-        panels = 0
-        if not lost:
-            depth = 1
-            waiting[0, 0], waiting[0, 1] = low, high
-            while depth > 0 and not lost:
-                depth -= 1
-                a, b = waiting[depth, 0], waiting[depth, 1]
-                if _is_wide(a, b, centre, inverse, number):
-                    middle = 0.5 * (a + b)
-                    waiting[depth, 0], waiting[depth, 1] = a, middle
-                    waiting[depth + 1, 0], waiting[depth + 1, 1] = middle, b
-                    depth += 2
-                    lost = depth + 2 > _DEPTH
-                else:
-                    ends[panels, 0], ends[panels, 1] = a, b
-                    panels += 1
-                    lost = panels + 1 > most
-        fill(fresh[:panels], 1.0)
-        halving = not lost
+        panels, halving = 1, not lost
+        ends[0, 0], ends[0, 1], fresh[0] = low, high, 1.0
         for _ in range(_MOST_PASSES):
             if not halving:
                 break
@@ -291,6 +275,10 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                 if fresh[p] == 0.0:
                     continue
                 fresh[p] = 0.0
+                if _is_wide(ends[p, 0], ends[p, 1], centre, inverse, number):
+                    fill(found[p], 0.0)
+                    fill(errors[p], math.inf)
+                    continue
                 half = 0.5 * (ends[p, 1] - ends[p, 0])
                 middle = 0.5 * (ends[p, 1] + ends[p, 0])
                 for q in range(_WIDTH):
@@ -313,10 +301,13 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                 size = abs(total[f])
                 if f < members and size < 1.0:
                     size = 1.0
-                # What a panel may have: its share if all is too much, else anything.
+                # What a panel may have: its share if all is too much, else anything. As long as
+                # some are too wide, these alone are halved.
                 allowed[f] = 0.5 * rtol * size / panels
                 if error[f] <= 0.5 * rtol * size:
                     allowed[f] = math.inf
+                elif error[f] == math.inf:
+                    allowed[f] = _ANY
                 halving = halving or not error[f] <= 0.5 * rtol * size
             if not halving:
                 break

@@ -12,7 +12,7 @@ from kuq.distributions.zero_variances import without_zeros
 from kuq.expectations import densities
 from kuq.expectations.law_entropies import law_entropy
 from kuq.forms.form import Form, Measure, Problem, Statistics
-from kuq.tiles import member_pairs, pieces
+from kuq.tiles import PairBlock, pieces, sum_over_pairs
 
 
 class LogForm(Form):
@@ -112,13 +112,12 @@ class LogLowRanks(LogForm):
         if measure.question.left:
             p, q = stack.members()
             return Statistics(entropies, _divergence(p, q)[0, ...])
-        w = stack.member_weights()
-        total = xp.zeros_like(entropies[0, :])
         each = max(group.atoms.size for group in stack.groups)
-        for block in member_pairs(stack, lambda p, q: each, measure.budget):
-            both = _divergence(block.p, block.q) + _divergence(block.q, block.p)
-            w_i, w_j = block.pick(w)
-            total = total + xp.sum((w_i * w_j)[:, None] * both, axis=0)
+
+        def mean_of_both(block: PairBlock) -> Array:
+            return (_divergence(block.p, block.q) + _divergence(block.q, block.p)) / 2
+
+        total = sum_over_pairs(stack, lambda p, q: each, measure.budget, mean_of_both)
         return Statistics(entropies, total)
 
 

@@ -10,14 +10,14 @@ import math
 from typing import final
 
 from kuq._array import Array, namespace
-from kuq.distributions.atoms import Atoms, Points
-from kuq.distributions.laws import Stack
+from kuq.distributions.atoms import Points
+from kuq.distributions.laws import Law, Stack, draws_of
 from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.point_pairs import between_points
 from kuq.forms.scale_quadrature import Window, over_scales
 from kuq.kernels.base import ScaleMixture
 from kuq.kernels.gaussian import Gaussian
-from kuq.tiles import member_pairs, pieces
+from kuq.tiles import PairBlock, pieces, sum_over_pairs
 
 
 @final
@@ -35,24 +35,21 @@ class MatchedDraws(Form):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
-        alone = xp.concat([_entropies(measure, group.atoms) for group in stack.groups], axis=0)
-        total = xp.zeros_like(alone[0, :])
-        w = stack.member_weights()
+        alone = xp.concat([_entropies(measure, group) for group in stack.groups], axis=0)
         count, size = stack.groups[0].count, stack.groups[0].atoms.size
-        for block in member_pairs(stack, lambda p, q: 16 * count * (count + size), measure.budget):
-            p, q = block.p.atoms, block.q.atoms
-            assert isinstance(p, Points)
-            assert isinstance(q, Points)
-            w_i, w_j = block.pick(w)
-            values = _divergence(measure, p.value, q.value)
-            total = total + xp.sum((2 * w_i * w_j)[:, None] * values, axis=0)
-        return Statistics(alone, total)
+
+        def divergence(block: PairBlock) -> Array:
+            return _divergence(measure, draws_of(block.p), draws_of(block.q))
+
+        each = 16 * count * (count + size)
+        return Statistics(
+            alone, sum_over_pairs(stack, lambda p, q: each, measure.budget, divergence)
+        )
 
 
-def _entropies(measure: Measure, draws: Atoms) -> Array:
+def _entropies(measure: Measure, law: Law) -> Array:
     """½ mean of k − k₀ over all pairs of draws of every member, (m, n)."""
-    assert isinstance(draws, Points)
-    x = draws.value
+    x = draws_of(law)
     xp = namespace(x)
     total: Array | float = 0.0
     for part in pieces(x.shape[-2], math.prod(x.shape), measure.budget, x):

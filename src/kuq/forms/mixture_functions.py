@@ -9,7 +9,7 @@ from kuq.distributions.atoms import Normals, Points, Products, to_products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import mixture_cdf, scalar
 from kuq.forms.form import Form, Measure, Problem, Statistics
-from kuq.tiles import member_pairs
+from kuq.tiles import PairBlock, sum_over_pairs
 
 
 @final
@@ -30,15 +30,16 @@ class MixtureFunctions(Form):
         xp = namespace(stack.reference)
         count = max(law.atoms.inner for law in stack.groups)
         entropies = xp.concat([_entropies(law) for law in stack.groups], axis=0)
-        total = xp.zeros_like(entropies[0, :])
-        usable = total == 0
-        w = stack.member_weights()
-        for block in member_pairs(stack, lambda p, q: 64 * count, measure.budget):
+        usable = xp.ones_like(entropies[0, :]) > 0
+
+        def divergence(block: PairBlock) -> Array:
+            nonlocal usable
             p, q = (to_products(law.atoms, count) for law in (block.p, block.q))
             values, possible = mixture_cdf.divergence(p, q, measure.budget)
-            w_i, w_j = block.pick(w)
-            total = total + xp.sum((2 * w_i * w_j)[:, None] * values, axis=0)
             usable = usable & xp.all(possible, axis=0)
+            return values
+
+        total = sum_over_pairs(stack, lambda p, q: 64 * count, measure.budget, divergence)
         return Statistics(entropies, total, ~usable)
 
 

@@ -20,9 +20,10 @@ import numpy as np
 from kuq._array import Array, address_of, from_numpy, index_array, namespace
 from kuq._compiled import twin
 from kuq._special import erfcx
-from kuq.distributions.atoms import LowRanks, Normals, Points, Products
+from kuq.distributions.atoms import Atoms, LowRanks, Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import scalar
+from kuq.forms.atom_pairs import cross_sum, mean_over_pairs
 from kuq.forms.distances import profile_of
 from kuq.forms.form import (
     Crossing,
@@ -91,35 +92,19 @@ class ScalarPairs(Form, Expecting, Crossing, PairsDifferentiated):
         return kinds and isinstance(problem.score, (Energy, Gaussian))
 
     def cross(self, measure: Measure, p: Law, q: Law) -> Array:
-        p, q = to_scalar_atoms(p), to_scalar_atoms(q)
-        xp = namespace(p.atoms.reference)
-        (x, s), (y, t) = (_loc_and_scale(law) for law in (p, q))
-        w, v = p.full_weights(), q.full_weights()
-        lead = max(p.atoms.lead[0], q.atoms.lead[0]) * p.atoms.lead[1]
-        total: Array | float = 0.0
-        for part in pieces(p.count, lead * q.count, measure.budget, x):
-            left = x[..., part, None], s[..., part, None]
-            values, _ = _between(measure, *left, y[..., None, :], t[..., None, :], 2)
-            inner = xp.sum(values * v[..., None, :], axis=-1)
-            total = total + xp.sum(inner * w[..., part], axis=-1)
-        return total
+        def between(left: Atoms, right: Atoms) -> Array:
+            return _between(measure, *_all_pairs(left, right), 2)[0]
+
+        return cross_sum(to_scalar_atoms(p), to_scalar_atoms(q), 1, measure.budget, between)
 
     def inside(self, measure: Measure, law: Law) -> Array:
         return self.cross(measure, law, law)
 
     def expectation(self, measure: Measure, p: Law, q: Law) -> Array:
-        laws = [to_scalar_atoms(law) for law in (p, q)]
-        (x, s, w), (y, t, v) = (_rows(law, single=False) for law in laws)
-        assert w is not None
-        assert v is not None
-        xp = namespace(x)
-        both = x[:, None, :], s[:, None, :], y[None, ...], t[None, ...]
-        width = measure.width(0)
-        if isinstance(measure.kernel, Laplace):
-            values = -scalar.laplace_affinity(*both, width)
-        else:
-            values = -scalar.gaussian_affinity(*both, width)
-        return xp.sum(w[:, None, :] * v[None, ...] * values, axis=(0, 1))[None, :]
+        p, q = to_scalar_atoms(p), to_scalar_atoms(q)
+        laplace = isinstance(measure.kernel, Laplace)
+        affinity = scalar.laplace_affinity if laplace else scalar.gaussian_affinity
+        return -mean_over_pairs(affinity(*_all_pairs(p.atoms, q.atoms), measure.width(2)), p, q)
 
 
 @final
@@ -179,7 +164,7 @@ def _joined(parts: tuple[Array, ...]) -> Array:
 
 def _rows(law: Law, single: bool) -> tuple[Array, Array, Array | None]:
     """Arrays (m, n, A) of a group as (m·A, n)."""
-    loc, scale = _loc_and_scale(law)
+    loc, scale = _loc_and_scale(law.atoms)
     if single:
         return loc[..., 0], scale[..., 0], None
     xp = namespace(loc)
@@ -191,9 +176,14 @@ def _rows(law: Law, single: bool) -> tuple[Array, Array, Array | None]:
     return row(loc), row(scale), row(law.full_weights())
 
 
-def _loc_and_scale(law: Law) -> tuple[Array, Array]:
+def _all_pairs(p: Atoms, q: Atoms) -> tuple[Array, Array, Array, Array]:
+    """Locations and scales of scalar atoms that broadcast to (m, n, A, B)."""
+    (x, s), (y, t) = _loc_and_scale(p), _loc_and_scale(q)
+    return x[..., :, None], s[..., :, None], y[..., None, :], t[..., None, :]
+
+
+def _loc_and_scale(atoms: Atoms) -> tuple[Array, Array]:
     """Of scalar atoms, (m, n, A) each."""
-    atoms = law.atoms
     if isinstance(atoms, Points):
         loc = atoms.value[..., 0]
         if isinstance(loc, np.ndarray):  # the zeros_like of the array API shows in small calls
@@ -337,54 +327,36 @@ def _lost(measure: Measure, atoms: ScalarAtoms, total: Array, size: Array) -> Ar
 
 def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     xp = namespace(atoms.loc)
-    count, n = atoms.loc.shape
-    alone = _entropy(measure, atoms.scale)
-    members = int(atoms.owners[-1]) + 1
-    w = atoms.members[:, None]
-    if atoms.weights is None:
-        inner = None
-        entropies, shares = alone, w
-    else:
-        selection = from_numpy(np.eye(members)[:, atoms.owners], atoms.loc)
-        entropies = selection @ (atoms.weights * alone)
-        shares = xp.take(w, index_array(atoms.owners, w), axis=0) * atoms.weights
-        inner = xp.zeros_like(entropies)
-    total, size = xp.zeros_like(alone[0, :]), xp.zeros_like(alone[0, :])
+    (count, n), members = atoms.loc.shape, atoms.members.shape[0]
+    owned = np.eye(members)[:, atoms.owners]
+    entropies = _entropy(measure, atoms.scale)
+    if atoms.weights is not None:
+        entropies = from_numpy(owned, atoms.loc) @ (atoms.weights * entropies)
+    total, size = xp.zeros_like(entropies[0, :]), xp.zeros_like(entropies[0, :])
+    inner = xp.zeros_like(entropies)
     rows, columns = np.triu_indices(count, 1)
-    blocks = [slice(0, len(rows))]
-    if len(rows) * n > measure.budget:
-        blocks = list(pieces(len(rows), n, measure.budget, atoms.loc))
-    for part in blocks:
-        i, j = (index_array(k[part], atoms.loc) for k in (rows, columns))
-        x, s, y, t = (xp.take(a, k, axis=0) for k in (i, j) for a in (atoms.loc, atoms.scale))
+    for part in pieces(len(rows), n, measure.budget, atoms.loc):
+        pair = rows[part], columns[part]
+        owners = atoms.owners[pair[0]], atoms.owners[pair[1]]
+        (x, y), (s, t) = _taken(atoms.loc, pair), _taken(atoms.scale, pair)
         values, magnitude = _between(measure, x, s, y, t, 0)
-        share = 2 * xp.take(shares, i, axis=0) * xp.take(shares, j, axis=0)
-        total = total + xp.sum(share * values, axis=0)
-        if inner is None:
-            size = size + xp.sum(share * magnitude, axis=0)
-            continue
-        same = atoms.owners[rows[part]] == atoms.owners[columns[part]]
-        size = size + xp.sum(from_numpy(~same * 1.0, total)[:, None] * share * magnitude, axis=0)
+        if atoms.weights is not None:
+            v_i, v_j = _taken(atoms.weights, pair)
+            values, magnitude = v_i * v_j * values, v_i * v_j * magnitude
+        w_i, w_j = _taken(atoms.members, owners)
+        share = 2 * w_i * w_j
+        total = total + share @ values
+        same = owners[0] == owners[1]
+        size = size + (from_numpy(~same * 1.0, share) * share) @ magnitude
         if same.any():
-            inner = inner + _inside(
-                atoms,
-                rows[part][same],
-                columns[part][same],
-                xp.take(values, index_array(np.flatnonzero(same), total), axis=0),
-            )
-    if inner is not None:
-        entropies = entropies + inner
-        total = total - 2 * xp.sum(w * inner, axis=0)
-    return Statistics(entropies, total, _lost(measure, atoms, total, size))
+            inner = inner + from_numpy(owned[:, pair[0]] * same, values) @ values
+    total = total - 2 * xp.sum(atoms.members[:, None] * inner, axis=0)
+    return Statistics(entropies + inner, total, _lost(measure, atoms, total, size))
 
 
-def _inside(atoms: ScalarAtoms, i: np.ndarray, j: np.ndarray, values: Array) -> Array:
-    """Σ v_i v_j D_ij over pairs of atoms of the same member, (M, n)."""
-    assert atoms.weights is not None
-    xp = namespace(values)
-    v, w = (xp.take(atoms.weights, index_array(k, values), axis=0) for k in (i, j))
-    owner = np.eye(int(atoms.owners[-1]) + 1)[:, atoms.owners[i]]
-    return from_numpy(owner, values) @ (v * w * values)
+def _taken(array: Array, places: tuple[np.ndarray, np.ndarray]) -> list[Array]:
+    """Rows for the first and for the second of every pair."""
+    return [namespace(array).take(array, index_array(k, array), axis=0) for k in places]
 
 
 def _entropy(measure: Measure, scale: Array) -> Array:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 
 from kuq._array import Array, from_numpy, namespace
-from kuq.distributions.laws import Law, Stack, draws_of, in_one_row
+from kuq.distributions.laws import Stack, draws_of, in_one_row
 from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.scalar_pairs import PairsDifferentiated
 from kuq.tiles import pieces
@@ -42,13 +43,7 @@ class SortedDraws(Form, PairsDifferentiated):
         return True
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        xp = namespace(stack.reference)
-        entropies, pooled = entropies_by_sorting(stack)
-        if stack.member_count == 1:
-            return Statistics(entropies, xp.zeros_like(pooled))
-        mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
-        dispersion = 2 * (pooled - mean)
-        return Statistics(entropies, dispersion, (dispersion <= 2 * _CLOSE * pooled) & (pooled > 0))
+        return difference(stack, *entropies_by_sorting(stack), _CLOSE)
 
     def differentiates(self, problem: Problem) -> bool:
         return problem.atoms <= _FEW_TOGETHER
@@ -68,8 +63,18 @@ class Steps(Form):
         return True
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        entropies = [_entropies(group) for group in stack.groups]
-        return Statistics(namespace(stack.reference).concat(entropies, axis=0), _spread(stack))
+        alone = [_steps(draws_of(group)[..., 0], group.weights) for group in stack.groups]
+        return Statistics(namespace(stack.reference).concat(alone, axis=0), _spread(stack))
+
+
+def difference(stack: Stack, entropies: Array, pooled: Array, close: float) -> Statistics:
+    """The dispersion from entropies of members and of their mixture; lost if below a share."""
+    xp = namespace(pooled)
+    if stack.member_count == 1:
+        return Statistics(entropies, xp.zeros_like(pooled))
+    mean = xp.sum(stack.member_weights()[:, None] * entropies, axis=0)
+    dispersion = 2 * (pooled - mean)
+    return Statistics(entropies, dispersion, (dispersion <= 2 * close * pooled) & (pooled > 0))
 
 
 def _equal_steps(values: Array) -> Array:
@@ -98,31 +103,34 @@ def _weighted_steps(values: Array, weights: Array) -> Array:
     return xp.sum(below * above * _gaps(values), axis=-1)
 
 
-def _entropies(law: Law) -> Array:
-    """∫ F(1 − F) of every member, (m, n); gaps between draws make it exact under any offset."""
-    values = draws_of(law)[..., 0]
-    return _equal_steps(values) if law.weights is None else _weighted_steps(values, law.weights)
+def _steps(values: Array, weights: Array | None) -> Array:
+    """∫ F(1 − F) of draws (…, N); gaps between draws make it exact under any offset."""
+    return _equal_steps(values) if weights is None else _weighted_steps(values, weights)
 
 
-def entropies_by_sorting(stack: Stack) -> tuple[Array, Array]:
-    """H of every member, (M, n), and of the mixture of all of them, (n,), for scalar draws."""
+def entropies_by_sorting(
+    stack: Stack, entropy: Callable[[Array, Array | None], Array] = _steps
+) -> tuple[Array, Array]:
+    """H of every member, (M, n), and of the mixture of all of them, (n,), for scalar draws.
+
+    ``entropy`` is H of draws (…, n, N) with weights of their shape, or None for equal ones.
+    """
     xp = namespace(stack.reference)
-    entropies = xp.concat([_entropies(group) for group in stack.groups], axis=0)
-    return entropies, entropies[0, :] if stack.member_count == 1 else _pooled_entropy(stack)
-
-
-def _pooled_entropy(stack: Stack) -> Array:
-    xp = namespace(stack.reference)
-    values = in_one_row([draws_of(group)[..., 0] for group in stack.groups])
+    draws = [draws_of(group)[..., 0] for group in stack.groups]
+    alone = [entropy(x, law.weights) for x, law in zip(draws, stack.groups, strict=True)]
+    entropies = xp.concat(alone, axis=0)
+    if stack.member_count == 1:
+        return entropies, entropies[0, :]
+    values = in_one_row(draws)
     equal = all(group.weights is None for group in stack.groups)
     if equal and stack.weights is None and len({group.count for group in stack.groups}) == 1:
-        return _equal_steps(values)
+        return entropies, entropy(values, None)
     w = stack.member_weights()[:, None, None]
     parts = [
         w[start : start + group.atoms.lead[0]] * group.full_weights()
         for start, group in stack.offsets()
     ]
-    return _weighted_steps(values, xp.broadcast_to(in_one_row(parts), values.shape))
+    return entropies, entropy(values, xp.broadcast_to(in_one_row(parts), values.shape))
 
 
 def _spread(stack: Stack) -> Array:
