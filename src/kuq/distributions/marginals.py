@@ -77,9 +77,6 @@ class Components:
             None if self.df is None else split(self.df),
         )
 
-    def weighted(self, weight: float) -> Components:
-        return replace(self, weights=self.weights * weight)
-
 
 def _columns(array: Array) -> Values:
     """(lead…, A) to (1, n, A)."""
