@@ -365,20 +365,6 @@ class Distribution(Parametric):
         """The laws at some places of the first batch axis."""
         return self.mapped(lambda array: namespace(array).take(array, index, axis=0))
 
-    @classmethod
-    def stacked(cls, laws: Sequence[Self]) -> Self:
-        """Laws of one kind and shape along a new first batch axis."""
-        whole = copy.copy(laws[0])
-        for name in whole.parameters:
-            arrays = [getattr(law, name) for law in laws]
-            setattr(whole, name, None if arrays[0] is None else namespace(*arrays).stack(arrays))
-        return whole
-
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """What has to agree for laws to be stacked into one."""
-        return type(self), *(getattr(self, name) for name in self.settings), self.parameter_shapes
-
     @property
     def parameter_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
         """The shapes that have to agree for the arrays of laws to be stacked."""
