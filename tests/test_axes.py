@@ -339,3 +339,14 @@ def test_entropies_divergences_scores_and_matrix(name):
         }
         for key, value in wanted.items():
             np.testing.assert_allclose(results[key][i], value, rtol=1e-8, err_msg=key)
+
+
+def test_listed_members_are_groups_of_one_and_no_copies():
+    laws = [kuq.Samples(values, event_ndim=1) for values in VALUES[:2]]
+    laws.append(kuq.Normal(LOC[2], SCALE[2], event_ndim=1))
+    listed = kuq.Ensemble(laws)
+    assert [group.batch_shape for group in listed.groups] == [(1, *BATCH)] * 3
+    assert [type(law) for law in listed.members] == [type(law) for law in laws]
+    pairs = zip(listed.groups, laws, strict=True)
+    assert all(np.shares_memory(group.reference, law.reference) for group, law in pairs)
+    assert kuq.Ensemble(kuq.Normal(LOC, SCALE, event_ndim=1)).members.loc is LOC

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import kuq
-from kuq.distributions.atoms import Products
 from kuq.expectations import mixture_cdf
 
 mpmath.mp.dps = 40
@@ -53,14 +52,26 @@ def test_divergence_keeps_its_digits(distance, offset):
     assert abs(float((found - want) / want)) < 1e-12
 
 
+def test_several_members_are_all_of_their_pairs():
+    """One far from the first, two that nearly agree, and weights."""
+    near, nearer = pair(1e-4, 0.0)
+    laws = near, nearer, pair(2e-2, 0.0)[1]
+    w = np.asarray([1.0, 2.0, 5.0]) / 8
+    members = kuq.NormalMixture(*(np.stack(part) for part in zip(*laws, strict=True)))
+    found = kuq.decompose(kuq.Ensemble(members, w), kuq.CRPS(), unbiased=False).epistemic
+    want = 2 * mpmath.fsum(
+        w[i] * w[j] * exact(laws[i], laws[j]) for i, j in ((0, 1), (0, 2), (1, 2))
+    )
+    assert abs(float((found - want) / want)) < 1e-12
+
+
 def test_pieces_do_not_matter():
     laws = [pair(1e-3, 0.0, seed) for seed in range(5)]
-    p, q = (
-        Products(*(np.stack([law[k][i] for law in laws])[:, None, None] for i in (1, 2, 0)))
-        for k in range(2)
-    )
-    whole, usable = mixture_cdf.divergence(p, q, 2**20)
-    parts, _ = mixture_cdf.divergence(p, q, 40)
+    members = [np.stack([[law[k][i] for law in laws] for k in range(2)]) for i in range(3)]
+    whole, usable = mixture_cdf.dispersion(np.array([0.25, 0.75]), *members, 2**20)
+    parts, _ = mixture_cdf.dispersion(np.array([0.25, 0.75]), *members, 40)
+    apart = kuq.divergence(*(kuq.NormalMixture(*(a[k] for a in members)) for k in (0, 1)), "crps")
+    np.testing.assert_allclose(whole, 2 * 0.25 * 0.75 * apart, rtol=1e-12)
     assert usable.all()
     np.testing.assert_allclose(parts, whole, rtol=1e-12)
 
@@ -80,13 +91,13 @@ def test_components_that_are_points_or_far_too_narrow_go_another_way():
 
 def test_the_route_is_taken(monkeypatch):
     used = []
-    original = mixture_cdf.divergence
+    original = mixture_cdf.dispersion
 
     def watched(*arguments):
         used.append(True)
         return original(*arguments)
 
-    monkeypatch.setattr(mixture_cdf, "divergence", watched)
+    monkeypatch.setattr(mixture_cdf, "dispersion", watched)
     for distance, count in ((1.0, 0), (1e-3, 1)):
         p, q = pair(distance, 0.0)
         kuq.divergence(kuq.NormalMixture(*p), kuq.NormalMixture(*q), kuq.CRPS())
@@ -100,11 +111,11 @@ def test_only_close_pairs_are_computed_again(monkeypatch):
     loc, scale = rng.normal(size=(3, 40, 2)), 0.5 + rng.random((3, 40, 2))
     loc[1, 7], scale[1, 7] = loc[0, 7] + 1e-6, scale[0, 7]
     laws = kuq.Ensemble(kuq.NormalMixture(weights, loc, scale))
-    counts, original = [], mixture_cdf.divergence
+    counts, original = [], mixture_cdf.dispersion
     monkeypatch.setattr(
         mixture_cdf,
-        "divergence",
-        lambda p, q, budget: counts.append(p.lead[0]) or original(p, q, budget),
+        "dispersion",
+        lambda *arguments: counts.append(arguments[2].shape[1]) or original(*arguments),
     )
     together = kuq.decompose(laws, kuq.CRPS()).epistemic
     assert counts == []  # in the sum over pairs a close one does not count

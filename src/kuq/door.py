@@ -68,8 +68,7 @@ def _laws_of(prediction: Prediction) -> tuple[tuple[Any, ...], Array | None]:
     """The laws of which a prediction consists, and the weights of members."""
     if not isinstance(prediction, Ensemble):
         return (prediction,), None
-    members = prediction.members
-    return members if isinstance(members, tuple) else (members,), prediction.weights
+    return prediction.groups, prediction.weights
 
 
 def is_neutral(score: Score) -> bool:

@@ -111,8 +111,7 @@ def _of_each(
 
 def check_draws(prediction: Ensemble) -> None:
     """Refuse what is not made of equally weighted draws of at least two members."""
-    members = prediction.members
-    laws = members if isinstance(members, tuple) else (members,)
+    laws = prediction.groups
     if not all(isinstance(law, Samples) and not law.whole for law in laws):
         raise ParameterError(
             f"member_test needs members that are draws (Samples), got {prediction!r}; of laws that "

@@ -100,8 +100,7 @@ def _roots(variances: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
 
 def _fewest_draws(prediction: Ensemble, score: Score, options: Options) -> int | None:
     """Draws of the member that has the fewest, in the sight of any term."""
-    members = prediction.members
-    laws = members if isinstance(members, tuple) else (members,)
+    laws = prediction.groups
     counts = [law.draw_count for law in laws if isinstance(law, Samples) and not law.whole]
     if not counts and options.draws is not None:  # which may not be needed
         seen = [views(term, options, prediction)[0].stack for term in score.parts]

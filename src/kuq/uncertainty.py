@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -102,47 +102,38 @@ def _without_gradient(function: Callable[Arguments, Result]) -> Callable[Argumen
     return call
 
 
-class _Decompose(Protocol):
-    """What comes out depends on whether levels are named."""
-
-    @overload
-    def __call__(
-        self,
-        prediction: Prediction,
-        score: Score | str,
-        *,
-        estimator: str | None = None,
-        unbiased: bool | str = True,
-        rtol: float = 1e-8,
-        draws: int | None = None,
-        seed: int | None = None,
-        directions: int | None = None,
-        max_memory: float = DEFAULT_MEMORY,
-    ) -> Uncertainty: ...
-
-    @overload
-    def __call__(
-        self,
-        prediction: Prediction,
-        score: Score | str,
-        *,
-        levels: str | Sequence[str],
-        crossed: bool | Sequence[str] | None = None,
-        fixed: str | Sequence[str] = (),
-        estimator: str | None = None,
-        unbiased: bool | str = True,
-        rtol: float = 1e-8,
-        draws: int | None = None,
-        seed: int | None = None,
-        max_memory: float = DEFAULT_MEMORY,
-    ) -> Partition: ...
+@overload
+def decompose(
+    prediction: Prediction,
+    score: Score | str,
+    *,
+    estimator: str | None = None,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    directions: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Uncertainty: ...
 
 
-def _by_levels(function: Callable[..., Uncertainty | Partition]) -> _Decompose:
-    return cast(_Decompose, function)
+@overload
+def decompose(
+    prediction: Prediction,
+    score: Score | str,
+    *,
+    levels: str | Sequence[str],
+    crossed: bool | Sequence[str] | None = None,
+    fixed: str | Sequence[str] = (),
+    estimator: str | None = None,
+    unbiased: bool | str = True,
+    rtol: float = 1e-8,
+    draws: int | None = None,
+    seed: int | None = None,
+    max_memory: float = DEFAULT_MEMORY,
+) -> Partition: ...
 
 
-@_by_levels
 @_alone
 def decompose(
     prediction: Prediction,
@@ -233,9 +224,8 @@ def _typical_values(prediction: Prediction) -> float | None:
     """
     if not isinstance(prediction, Ensemble):
         return None
-    members = prediction.members
     counts = []
-    for law in members if isinstance(members, tuple) else (members,):
+    for law in prediction.groups:
         if not isinstance(law, Samples) or not law.whole or is_traced(law.values):
             return None
         if law.weights is None:
@@ -749,8 +739,7 @@ def _check_draws(prediction: Ensemble, options: Options) -> None:
 
     Where draws were left out since they are NaN, NaN is the answer.
     """
-    members = prediction.members
-    for law in members if isinstance(members, tuple) else (members,):
+    for law in prediction.groups:
         if not isinstance(law, Samples) or law.whole or law.weights is None:
             continue
         if law.nan_policy == "omit":

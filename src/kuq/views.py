@@ -38,7 +38,6 @@ from kuq.distributions.low_rank import LowRankNormal
 from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
-from kuq.distributions.selected import selected
 from kuq.distributions.strays import prepared
 from kuq.driver import divided, size_of, stretched
 from kuq.errors import InsufficientDataError, NoClosedFormError, ParameterError, ShapeError
@@ -243,8 +242,7 @@ def arrays_of(prediction: Prediction) -> list[Array]:
 
 def _members(prediction: Prediction) -> tuple[Parametric, ...]:
     if isinstance(prediction, Ensemble):
-        members = prediction.members
-        return (members,) if isinstance(members, Distribution) else members
+        return prediction.groups
     assert isinstance(prediction, Parametric)
     return (prediction,)
 
@@ -325,8 +323,7 @@ def _transformed(
     if not isinstance(prediction, Ensemble):
         return members[0]
     laws = [member for member in members if isinstance(member, Distribution)]
-    stacked = isinstance(prediction.members, Distribution)
-    return prediction.with_members(laws[0] if stacked else laws)
+    return prediction.with_groups(laws)
 
 
 def _transform_law(
@@ -335,7 +332,7 @@ def _transform_law(
     _check_event(law, transform, scalar)
     if isinstance(transform, Select) and not isinstance(law, (Samples, Point)):
         transform.check(law.event_shape)
-        return selected(law, transform.index)
+        return law.coordinates(transform.index)
     if not isinstance(law, (Samples, Point)):
         raise NoClosedFormError(
             f"no exact route for {kernel!r} on a transform of {law!r}; "

@@ -110,11 +110,10 @@ def _signature(laws: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | N
         kind = type(law)
         found.append(kind)
         if kind is Ensemble:
-            several = type(law.members) is tuple
-            members = _signature(law.members if several else (law.members,), tensors)
-            if members is None or law.weights is not None:
+            groups = _signature(law.groups, tensors)
+            if groups is None or law.weights is not None:
                 return None
-            found += (several, members)
+            found.append(groups)
             continue
         if kind not in _ARRANGED:
             return None

@@ -14,14 +14,18 @@ from kuq._array import (
     Array,
     adopt,
     adopted,
+    as_index,
     as_numpy,
     between_graphs,
     follows,
     from_numpy,
     namespace,
     require,
+    require_finite,
+    require_not_negative,
     safe_sqrt,
     shape_of,
+    summable,
     to_jax,
 )
 from kuq._numbers import as_real_number, shown, whole_number
@@ -251,6 +255,16 @@ class Parametric(Prediction):
     def rows(self, part: slice) -> Self:
         return self.mapped(lambda array: array[part, ...])
 
+    def coordinates(self, index: tuple[slice, ...]) -> Self:
+        """The law of some coordinates, one slice per event axis: it is of the same kind."""
+        lead = len(self.batch_shape) + len(self.event_shape)
+
+        def cut(array: Array) -> Array:
+            after = (slice(None),) * (array.ndim - lead)  # components, or columns of a factor
+            return array[(..., *index, *after)]
+
+        return self.mapped(cut)
+
     def in_jax(self) -> Self:
         moved = self.mapped(to_jax)
         moved.dtype = to_jax(np.zeros((), self.dtype)).dtype
@@ -317,12 +331,10 @@ class Distribution(Parametric):
         """
         raise self._density_error()
 
-    #: Whether the class says what its density is.
-    has_density: ClassVar[bool] = False
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.has_density = cls.log_density is not Distribution.log_density
+    @property
+    def has_density(self) -> bool:
+        """Whether the class says what its density is."""
+        return type(self).log_density is not Distribution.log_density
 
     def require_density(self) -> None:
         if not self.has_density:
@@ -353,20 +365,6 @@ class Distribution(Parametric):
         """The laws at some places of the first batch axis."""
         return self.mapped(lambda array: namespace(array).take(array, index, axis=0))
 
-    @classmethod
-    def stacked(cls, laws: Sequence[Self]) -> Self:
-        """Laws of one kind and shape along a new first batch axis."""
-        whole = copy.copy(laws[0])
-        for name in whole.parameters:
-            arrays = [getattr(law, name) for law in laws]
-            setattr(whole, name, None if arrays[0] is None else namespace(*arrays).stack(arrays))
-        return whole
-
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """What has to agree for laws to be stacked into one."""
-        return type(self), *(getattr(self, name) for name in self.settings), self.parameter_shapes
-
     @property
     def parameter_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
         """The shapes that have to agree for the arrays of laws to be stacked."""
@@ -388,6 +386,23 @@ def check_factors(aleatoric: float, epistemic: float) -> None:
         number = as_real_number(factor)
         if number is None or not 0 < number < math.inf:
             raise ParameterError(f"the {name} factor must be a number > 0, got {factor!r}")
+
+
+def normalised(weights: Array, name: str) -> Array:
+    """Weights ≥ 0 that sum to one along the last axis."""
+    require_finite(**{name: weights})
+    require_not_negative(weights, name)
+    weights = summable(weights, axis=-1)
+    total = namespace(weights).sum(weights, axis=-1)
+    require(total > 0, f"the sum of the {name}", "positive", total)
+    return weights / total[..., None]
+
+
+def chosen(weights: Array, uniform: Array) -> Array:
+    """A position along the last axis of weights for every uniform number, by their chances."""
+    xp = namespace(weights)
+    passed = uniform[..., None] >= xp.cumulative_sum(weights, axis=-1)[..., :-1]
+    return as_index(xp.sum(xp.astype(passed, weights.dtype), axis=-1))
 
 
 def checked_event_ndim(shape: tuple[int, ...], event_ndim: int, name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, final
 
@@ -16,20 +16,16 @@ from kuq._array import (
     any_true,
     as_numpy,
     constants,
-    follows,
     index_array,
     is_traced,
     moved_axis,
     namespace,
-    require,
-    require_finite,
-    require_not_negative,
     safe_sqrt,
-    summable,
+    to_jax,
 )
 from kuq._numbers import whole_number
 from kuq.distributions import nesting
-from kuq.distributions.base import Distribution, Prediction, check_factors
+from kuq.distributions.base import Distribution, Prediction, check_factors, normalised
 from kuq.distributions.laws import Law, Stack
 from kuq.distributions.log_densities import mixed_log_density
 from kuq.distributions.marginals import Components
@@ -79,39 +75,45 @@ class Ensemble(Prediction):
             weights = None if weights is None else nesting.weights_joined(weights, shape)
         elif axes > 1:
             raise ParameterError("member_ndim is for arrays; list groups of members as Ensembles")
-        if weights is not None:
-            members = _beside(members, weights)
         if isinstance(members, Distribution):
             if not members.batch_shape:
                 raise ShapeError(
                     f"the members need a member axis as the first batch axis, got {members!r}; "
                     "pass arrays of shape (members, batch…, event…) or a list of distributions"
                 )
-            self.members: Distribution | tuple[Distribution, ...] = members
-            first, count = members, members.batch_shape[0]
-            self.batch_shape = members.batch_shape[1:]
-            self.dtype = first.dtype
+            groups = [members]
         elif isinstance(members, (list, tuple)):
-            self.members = tuple(members)
-            count = len(members)
-            first = self._check_list()
-            self.batch_shape = first.batch_shape
+            groups = [member.mapped(lambda array: array[None, ...]) for member in _listed(members)]
         else:
             raise ParameterError(
                 "members must be a distribution or a list of distributions, got "
                 f"{type(members).__name__}"
             )
-        if count == 0:
+        self._hold(groups if weights is None else [group.beside([weights]) for group in groups])
+        self.dtype = self._common_dtype()
+        if self.member_count == 0:
             raise ShapeError("an Ensemble needs at least one member, got none")
-        self.member_count = count
-        laws = self.members if isinstance(self.members, tuple) else (self.members,)
-        self.expansion = max([law.expansion for law in laws])
-        self.event_shape = first.event_shape
-        self.reference = first.reference
-        self._first = first
         self.weights = None if weights is None else self._normalised(weights)
         #: In which group of every level a member is, (M, levels).
-        self.paths = np.arange(count)[:, None] if paths is None else paths
+        self.paths = np.arange(self.member_count)[:, None] if paths is None else paths
+
+    def _hold(self, groups: Sequence[Distribution]) -> None:
+        first = groups[0]
+        #: The members, one law or several behind each other; the first axis is that of members.
+        self.groups = tuple(groups)
+        self.reference = first.reference
+        self.batch_shape, self.event_shape = first.batch_shape[1:], first.event_shape
+        self.expansion = max([group.expansion for group in groups])
+        self.member_count = sum([group.batch_shape[0] for group in groups])
+
+    def _common_dtype(self) -> Any:
+        first, *others = (group.dtype for group in self.groups)
+        return namespace(self.reference).result_type(first, *others) if others else first
+
+    @property
+    def members(self) -> Distribution | tuple[Distribution, ...]:
+        """The law whose first axis the members are, or each of them if they are listed."""
+        return self.groups[0] if len(self.groups) == 1 else tuple(self.member_list())
 
     @property
     def depth(self) -> int:
@@ -125,7 +127,7 @@ class Ensemble(Prediction):
         >>> kuq.Ensemble([kuq.Ensemble(kuq.Point([0.0, 1.0]))] * 2).flattened()
         Ensemble of 4 × Point(batch=(), event=())
         """
-        return Ensemble(self.members, self.weights)
+        return self.in_groups(np.arange(self.member_count)[:, None])
 
     def in_groups(self, paths: np.ndarray) -> Ensemble:
         """The same members, with the same weights, in groups of every level, (M, levels)."""
@@ -133,63 +135,38 @@ class Ensemble(Prediction):
         grouped.paths = paths
         return grouped
 
-    def with_members(self, members: Any) -> Ensemble:
+    def with_groups(self, groups: Sequence[Distribution]) -> Ensemble:
         """Other laws in the same places, with the same weights."""
-        return Ensemble(members, self.weights).in_groups(self.paths)
+        changed = self._with(groups)
+        changed.dtype, changed.factors = changed._common_dtype(), None
+        return changed
+
+    def _with(self, groups: Sequence[Distribution]) -> Ensemble:
+        changed = object.__new__(Ensemble)
+        vars(changed).update(vars(self))
+        changed._hold(groups)
+        return changed
 
     def mapped(self, change: Callable[[Array], Array]) -> Ensemble:
-        changed = self._with(lambda law: law.mapped(change))
+        changed = self._with([group.mapped(change) for group in self.groups])
         changed.weights = None if self.weights is None else change(self.weights)
         return changed
 
     def rows(self, part: slice) -> Ensemble:
-        if isinstance(self.members, Distribution):
-            some = self._with(lambda law: law.mapped(lambda array: array[:, part, ...]))
-            some.batch_shape = some._first.batch_shape[1:]
-        else:
-            some = self._with(lambda law: law.rows(part))
-            some.batch_shape = some._first.batch_shape
-        return some
-
-    def _with(self, change: Callable[[Distribution], Distribution]) -> Ensemble:
-        """The same ensemble of changed laws."""
-        changed = object.__new__(Ensemble)
-        vars(changed).update(vars(self))
-        if isinstance(self.members, Distribution):
-            changed.members = changed._first = change(self.members)
-        else:
-            changed.members = tuple(change(member) for member in self.members)
-            changed._first = changed.members[0]
-        changed.reference = changed._first.reference
-        return changed
+        return self._with([g.mapped(lambda array: array[:, part, ...]) for g in self.groups])
 
     def in_jax(self) -> Ensemble:
-        return self.with_members(_in_jax(self.members))
+        changed = self.with_groups([group.in_jax() for group in self.groups])
+        changed.weights = None if self.weights is None else to_jax(self.weights)
+        return changed
 
-    def _check_list(self) -> Distribution:
-        assert isinstance(self.members, tuple)
-        if not self.members:
-            raise ShapeError("an Ensemble needs at least one member, got none")
-        for member in self.members:
-            if not isinstance(member, Distribution):
-                raise ParameterError(
-                    f"every member must be a distribution, got {type(member).__name__}"
-                )
-        references = [member.reference for member in self.members]
-        self.members = tuple(member.beside(references) for member in self.members)
-        first = self.members[0]
-        for position, member in enumerate(self.members):
-            if (member.batch_shape, member.event_shape) != (first.batch_shape, first.event_shape):
-                raise ShapeError(
-                    "all members need equal batch and event shapes; "
-                    f"member 0 is {first!r}, member {position} is {member!r}"
-                )
-        try:
-            xp = namespace(*(member.reference for member in self.members))
-        except TypeError:
-            raise ParameterError("all members must come from one array library") from None
-        self.dtype = xp.result_type(*(member.dtype for member in self.members))
-        return first
+    def _placed(self) -> Iterator[tuple[slice, Distribution]]:
+        """Every group with the positions of its members."""
+        start = 0
+        for group in self.groups:
+            stop = start + group.batch_shape[0]
+            yield slice(start, stop), group
+            start = stop
 
     def _normalised(self, weights: Any) -> Array:
         return _normalised(weights, self.member_count, self.reference)
@@ -218,16 +195,15 @@ class Ensemble(Prediction):
 
     def _only(self, kept: list[int]) -> Ensemble:
         xp = namespace(self.reference)
+        groups = []
+        for place, group in self._placed():
+            own = [m - place.start for m in kept if place.start <= m < place.stop]
+            whole = len(own) == group.batch_shape[0]
+            if own:
+                index = index_array(np.asarray(own), self.reference)
+                groups.append(group if whole else group.taken(index))
+        part = self._with(groups)
         index = index_array(np.asarray(kept), self.reference)
-        if isinstance(self.members, Distribution):
-            members: Any = self.members.taken(index)
-            first = members
-        else:
-            members = tuple(self.members[m] for m in kept)
-            first = members[0]
-        part = copy.copy(self)
-        part.members, part._first, part.member_count = members, first, len(kept)
-        part.reference = first.reference
         part.weights = xp.take(self.weights, index, axis=0)
         part.paths = self.paths[kept]
         return part
@@ -242,11 +218,9 @@ class Ensemble(Prediction):
 
     def _with_stand_ins(self) -> Ensemble:
         """Strays replaced by the member with the largest weight, if they are of its kind."""
-        members = self.members
-        if not isinstance(members, Distribution):
-            if len({m.kind for m in members}) > 1:
-                return self
-            members = Distribution.stacked(members)
+        whole = nesting.as_one(self.groups)
+        if whole is None:
+            return self
         away, best = self._strays(), heaviest(self.weights, self.weights)
         xp = namespace(self.reference)
 
@@ -254,7 +228,7 @@ class Ensemble(Prediction):
             chosen = xp.take(array, best, axis=0)
             return xp.where(away[(..., *(None,) * (array.ndim - 1))], chosen, array)
 
-        return self.with_members(members.mapped(replaced))
+        return self.with_groups([whole.mapped(replaced)])
 
     def mean(self) -> Array:
         members = self.counting()
@@ -271,14 +245,12 @@ class Ensemble(Prediction):
         check_factors(aleatoric, epistemic)
         before, centre = self.member_means(), self.mean()
         after = centre + epistemic * (before - centre)
-        if isinstance(self.members, Distribution):
-            members: Any = self.members.stretched(before, after, aleatoric)
-        else:
-            members = [
-                member.stretched(before[m, ...], after[m, ...], aleatoric)
-                for m, member in enumerate(self.members)
+        return self.with_groups(
+            [
+                group.stretched(before[place, ...], after[place, ...], aleatoric)
+                for place, group in self._placed()
             ]
-        return self.with_members(members)
+        )
 
     def sample(self, draws: int, seed: Any = None) -> Array:
         rng = np.random.default_rng(seed)
@@ -305,20 +277,15 @@ class Ensemble(Prediction):
     def components(self) -> tuple[Components, ...]:
         that_count = self.counting()
         weights = as_numpy(that_count.member_weights(), "a distribution function or quantile")
-        members = that_count.members
-        if isinstance(members, Distribution):
-            return tuple(part.of_members(weights) for part in members.components())
         return tuple(
-            part.weighted(weight)
-            for member, weight in zip(members, weights, strict=True)
-            for part in member.components()
+            part.of_members(weights[place])
+            for place, group in that_count._placed()
+            for part in group.components()
         )
 
     def _stack_members(self, moment: str) -> Array:
-        if isinstance(self.members, Distribution):
-            return getattr(self.members, moment)()
-        xp = namespace(self.reference)
-        return xp.stack([getattr(member, moment)() for member in self.members])
+        values = [getattr(group, moment)() for group in self.groups]
+        return values[0] if len(values) == 1 else namespace(self.reference).concat(values, axis=0)
 
     def _average(self, values: Array) -> Array:
         xp = namespace(values)
@@ -332,9 +299,7 @@ class Ensemble(Prediction):
 
     def member_list(self) -> list[Distribution]:
         """Every member as a distribution of its own."""
-        if isinstance(self.members, Distribution):
-            return [self.members.member(m) for m in range(self.member_count)]
-        return list(self.members)
+        return [group.member(m) for group in self.groups for m in range(group.batch_shape[0])]
 
     def member_weights(self) -> Array:
         """Normalised weights, (M,)."""
@@ -344,43 +309,57 @@ class Ensemble(Prediction):
 
     def stack(self, marginal: bool, rtol: float) -> Stack:
         """The members in canonical form, in groups of one kind, with lead axes (m, n)."""
-        if isinstance(self.members, Distribution):
-            law = self.members.law(marginal, rtol)
-            return Stack((law.flatten_batch(members=True),), self.weights)
-        groups: list[Law] = []
-        for _, run in groupby(self.members, key=lambda m: m.kind):
-            laws = [member.law(marginal, rtol).flatten_batch(members=False) for member in run]
-            groups += [Law.joined(list(alike)) for _, alike in groupby(laws, key=Law.kind)]
+        laws = [group.law(marginal, rtol).flatten_batch(members=True) for group in self.groups]
+        groups = [Law.joined(list(alike)) for _, alike in groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), self.weights)
 
     def _describe(self) -> str:
-        inner = self._first
         groups = ""
         for level in range(1, self.depth):
             count = len(np.unique(self.paths[:, :level], axis=0))
             groups += f"{count} {'group' if count == 1 else 'groups'} with "
-        if isinstance(self.members, Distribution):
-            sizes = f"batch={self.batch_shape}{inner._sizes()}, event={self.event_shape}"
-            return f"Ensemble of {groups}{self.member_count} × {type(inner).__name__}({sizes})"
-        shown = [repr(m) for m in self.members]
-        kinds = [f"{count} × {text}" for text, count in Counter(shown).items()]
-        return f"Ensemble of {groups}{' + '.join(kinds)}"
+        kinds: Counter[str] = Counter()
+        for group in self.groups:
+            sizes = f"batch={self.batch_shape}{group._sizes()}, event={self.event_shape}"
+            kinds[f"{type(group).__name__}({sizes})"] += group.batch_shape[0]
+        shown = " + ".join(f"{count} × {text}" for text, count in kinds.items())
+        return f"Ensemble of {groups}{shown}"
+
+
+def _listed(members: Sequence[Any]) -> list[Distribution]:
+    """Members of one library and shape."""
+    if not members:
+        raise ShapeError("an Ensemble needs at least one member, got none")
+    for member in members:
+        if not isinstance(member, Distribution):
+            raise ParameterError(
+                f"every member must be a distribution, got {type(member).__name__}"
+            )
+    references = [member.reference for member in members]
+    members = [member.beside(references) for member in members]
+    first = members[0]
+    for position, member in enumerate(members):
+        if (member.batch_shape, member.event_shape) != (first.batch_shape, first.event_shape):
+            raise ShapeError(
+                "all members need equal batch and event shapes; "
+                f"member 0 is {first!r}, member {position} is {member!r}"
+            )
+    try:
+        namespace(*(member.reference for member in members))
+    except TypeError:
+        raise ParameterError("all members must come from one array library") from None
+    return members
 
 
 def _normalised(weights: Any, count: int, like: Array) -> Array:
     taken, _ = adopt(weights=weights, like=like)
     weights = taken["weights"]
-    xp = namespace(weights)
     if tuple(weights.shape) != (count,):
         raise ShapeError(
             f"weights of Ensemble must have shape ({count},), got {tuple(weights.shape)}"
         )
-    require_finite(**{"weights of Ensemble": weights})
-    require_not_negative(weights, "weights of Ensemble")
-    weights = summable(weights)
-    total = xp.sum(weights)
-    require(total > 0, "the sum of the weights of Ensemble", "positive", total)
-    return xp.astype(weights / total, like.dtype)
+    weights = normalised(weights, "weights of Ensemble")
+    return namespace(weights).astype(weights, like.dtype)
 
 
 def _of_groups(groups: Sequence[Any], weights: Any) -> tuple[Any, Any, np.ndarray]:
@@ -417,16 +396,3 @@ def _converted(members: Any) -> Any:
     if isinstance(members, (list, tuple)):
         return [m if isinstance(m, Prediction) else as_distribution(m) for m in members]
     return as_distribution(members)
-
-
-def _in_jax(members: Distribution | Sequence[Distribution]) -> Distribution | list[Distribution]:
-    if isinstance(members, Distribution):
-        return members.in_jax()
-    return [member.in_jax() for member in members]
-
-
-def _beside(members: Any, weights: Any) -> Any:
-    """Members in the library that they take beside weights."""
-    listed = members if isinstance(members, (list, tuple)) else [members]
-    known = listed and all(isinstance(member, Distribution) for member in listed)
-    return _in_jax(members) if known and follows(listed[0].reference, [weights]) else members

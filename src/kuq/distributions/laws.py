@@ -95,6 +95,11 @@ class Law:
             return 1.0 / self.count
         return namespace(self.weights).sum(self.weights * self.weights, axis=-1)
 
+    def arrays(self) -> list[Array]:
+        """All arrays."""
+        arrays = [getattr(self.atoms, name) for name in self.atoms.extra]
+        return arrays + [a for a in (self.weights, self.tail) if a is not None]
+
     def index(self, key: Callable[[Array], Array]) -> Law:
         """Change every array, such as taking a part along its leading axes."""
         weights = None if self.weights is None else key(self.weights)
@@ -105,14 +110,19 @@ class Law:
 
     def widened(self) -> Law:
         """The same with more digits, see :func:`kuq._array.widen`."""
-        arrays = [getattr(self.atoms, name) for name in self.atoms.extra]
-        arrays += [a for a in (self.weights, self.tail) if a is not None]
-        if all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in arrays):
+        if all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in self.arrays()):
             return self
         return self.index(widen)
 
-    def reshape_lead(self, shape: tuple[int, ...]) -> Law:
-        """Replace the axes before the atom axis."""
+    def coordinates(self, part: slice) -> Law:
+        """The law of some coordinates."""
+        atoms = self.atoms.map(lambda a, k: a[(..., part, *(slice(None),) * (k - 1))])
+        return dataclasses.replace(self, atoms=atoms)
+
+    def flatten_batch(self, members: bool) -> Law:
+        """Lead axes (m, n): the member axis, or one of size one, and one batch axis."""
+        batch = self.atoms.lead[:-1] if members else (1, *self.atoms.lead[:-1])
+        shape = (batch[0], math.prod(batch[1:]))
         atoms = self.atoms.map(lambda a, k: a.reshape((*shape, *a.shape[a.ndim - k - 1 :])))
         weights, tail = self.weights, self.tail
         if weights is not None:
@@ -120,12 +130,6 @@ class Law:
         if tail is not None:
             tail = tail.reshape((*shape, tail.shape[-1]))
         return Law(atoms, weights, self.drawn, self.method, tail)
-
-    def flatten_batch(self, members: bool) -> Law:
-        """Lead axes (m, n): the member axis, or one of size one, and one batch axis."""
-        batch = self.atoms.lead[:-1]
-        count = batch[0] if members else 1
-        return self.reshape_lead((count, math.prod(batch[1:] if members else batch)))
 
     @staticmethod
     def joined(laws: list[Law]) -> Law:
@@ -250,8 +254,7 @@ class Stack:
     def arrays(self) -> Iterator[Array]:
         """All arrays of all groups."""
         for group in self.groups:
-            yield from (getattr(group.atoms, name) for name in group.atoms.extra)
-            yield from (a for a in (group.weights, group.tail) if a is not None)
+            yield from group.arrays()
         if self.weights is not None:
             yield self.weights
 
@@ -282,19 +285,7 @@ class Stack:
 
     def at(self, places: np.ndarray) -> Stack:
         """Some members, by increasing positions, with their share of the weight."""
-        groups = []
-        for start, group in self.offsets():
-            own = places[(places >= start) & (places < start + group.atoms.lead[0])] - start
-            if own.size:
-                groups.append(group.index(_picked(own)))
-        return Stack(tuple(groups), self._shares(places))
-
-    def _shares(self, places: np.ndarray) -> Array | None:
-        """The weights of some members, which sum to one."""
-        if self.weights is None:
-            return None
-        weights = _picked(places)(self.weights)
-        return safe_ratio(weights, namespace(weights).sum(weights))
+        return self.side_by_side(places[None, :])
 
     def alike(self, sets: Sequence[np.ndarray]) -> list[list[int]]:
         """Which sets of members differ in no more than the numbers of their laws.
@@ -322,23 +313,21 @@ class Stack:
 
         They have as many members in each group as one another, by increasing positions.
         """
-        if len(sets) == 1:
-            return self.at(sets[0])
         groups = []
         for start, group in self.offsets():
             inside = (sets >= start) & (sets < start + group.atoms.lead[0])
             own = np.reshape(sets[inside] - start, (len(sets), -1))
             if own.size:
-                groups.append(group.index(_beside_each_other(own)))
-        return Stack(tuple(groups), self._shares(sets[0]))
+                groups.append(group.index(_taken(own)))
+        if self.weights is None:
+            return Stack(tuple(groups))
+        xp = namespace(self.weights)
+        weights = xp.take(self.weights, index_array(sets[0], self.weights), axis=0)
+        return Stack(tuple(groups), safe_ratio(weights, xp.sum(weights)))
 
     def coordinates(self, part: slice) -> Stack:
         """A part of the coordinates of every member."""
-
-        def cut(array: Array, axes: int) -> Array:
-            return array[(..., part, *(slice(None),) * (axes - 1))]
-
-        return self.map(lambda law: dataclasses.replace(law, atoms=law.atoms.map(cut)))
+        return self.map(lambda law: law.coordinates(part))
 
     def offsets(self) -> Iterator[tuple[int, Law]]:
         """Every group with the position of its first member."""
@@ -360,15 +349,6 @@ def is_regular(places: np.ndarray) -> bool:
     return bool(np.all(np.diff(places, 2) == 0))
 
 
-def _picked(places: np.ndarray) -> Callable[[Array], Array]:
-    """Takes positions along the first axis."""
-    if is_regular(places):
-        step = int(places[1] - places[0]) if len(places) > 1 else 1
-        part = slice(int(places[0]), int(places[-1]) + 1, step)
-        return lambda array: array[part]
-    return lambda array: namespace(array).take(array, index_array(places, array), axis=0)
-
-
 def _without_rounding(weights: np.ndarray, eps: float) -> bytes:
     """The shares of weights to all but their last digits."""
     mantissa, exponent = np.frexp(weights / max(weights.sum(), np.finfo(float).tiny))
@@ -376,9 +356,13 @@ def _without_rounding(weights: np.ndarray, eps: float) -> bytes:
     return known.tobytes()
 
 
-def _beside_each_other(places: np.ndarray) -> Callable[[Array], Array]:
+def _taken(places: np.ndarray) -> Callable[[Array], Array]:
     """Takes positions (sets, m) along the first axis, (m, sets·n, …)."""
     count, size = places.shape
+    if count == 1 and is_regular(places[0]):
+        step = int(places[0, 1] - places[0, 0]) if size > 1 else 1
+        part = slice(int(places[0, 0]), int(places[0, -1]) + 1, step)
+        return lambda array: array[part]
     in_order = np.reshape(places.T, (-1,))
 
     def taken(array: Array) -> Array:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from kuq._array import Array, as_numpy, widen
-from kuq._special import half_step
 from kuq.distributions.atoms import Normals, Points
 from kuq.distributions.laws import Law, to_scalar_atoms
+from kuq.distributions.log_densities import student_log_density
 
 Values: TypeAlias = NDArray[np.float64]
 
@@ -77,9 +77,6 @@ class Components:
             None if self.df is None else split(self.df),
         )
 
-    def weighted(self, weight: float) -> Components:
-        return replace(self, weights=self.weights * weight)
-
 
 def _columns(array: Array) -> Values:
     """(lead…, A) to (1, n, A)."""
@@ -89,78 +86,58 @@ def _columns(array: Array) -> Values:
 
 @dataclass(frozen=True, eq=False)
 class _Smooth:
-    """Components with a density, (K, n); mixtures for n coordinates, or for n searches in them."""
+    """Components with a density, (K, n): normals, and behind them Student-t laws, which have a df.
+
+    They make n mixtures: of n coordinates, or for n searches in them.
+    """
 
     weights: Values
     loc: Values
     scale: Values
-    df: Values | None
-    #: log of the density of a Student-t law at its centre, where ``df`` is given.
-    peak: Values | None
+    df: Values
 
     def map(self, change: Callable[[Values], Values]) -> _Smooth:
-        return _Smooth(
-            change(self.weights),
-            change(self.loc),
-            change(self.scale),
-            None if self.df is None else change(self.df),
-            None if self.peak is None else change(self.peak),
-        )
+        return _Smooth(*(change(a) for a in (self.weights, self.loc, self.scale, self.df)))
+
+    def chance(self, x: Values, above: bool = False) -> Values:
+        """P(X ≤ x) for x (E, n), or where ``above`` P(X > x), of the weights that are here."""
+        across, way = self.map(lambda a: a[:, None, :]), -1 if above else 1
+        pieces = np.array_split(x, max(1, self.loc.size * len(x) // _AT_ONCE))
+        each = (across.each(way * across.standardised(some)) for some in pieces)
+        return np.concatenate([np.sum(across.weights * values, axis=0) for values in each])
 
     def standardised(self, x: Values) -> Values:
-        """(x − loc) / scale, (K, …, n) for x of shape (…, n)."""
-        return np.asarray((x - self._beside(self.loc, x)) / self._beside(self.scale, x))
-
-    def chance(self, x: Values, above: NDArray[np.bool_] | None = None) -> Values:
-        """P(X ≤ x), or where ``above`` P(X > x), of the weights that are here."""
-        z = self.standardised(x)
-        if above is not None:
-            z = np.where(above, -z, z)
-        return np.asarray(np.sum(self._beside(self.weights, x) * self.each(z), axis=0))
+        return np.asarray((x - self.loc) / self.scale)
 
     def each(self, z: Values) -> Values:
         """The standard distribution function of every component."""
-        values = np.asarray(special.ndtr(z))
-        if self.df is not None:
-            df = np.broadcast_to(self._beside(self.df, z[0]), z.shape)
-            heavy = np.isfinite(df)
-            values[heavy] = special.stdtr(df[heavy], z[heavy])
-        return values
+        normal, heavy = self._by_kind(z)
+        return _joined(special.ndtr(normal), special.stdtr(self.df, heavy))
 
-    def density(self, z: Values) -> Values:
-        """Of the mixture at standardised values (K, n)."""
-        values = np.exp(-z * z / 2) / _ROOT_2PI
-        if self.df is not None and self.peak is not None:
-            heavy = np.isfinite(self.df)
-            df, square = self.df[heavy], z[heavy] * z[heavy]
-            values[heavy] = np.exp(self.peak[heavy] - (df + 1) / 2 * np.log1p(square / df))
-        return np.asarray(np.sum(self.weights * values / self.scale, axis=0))
+    def log_each(self, z: Values) -> Values:
+        normal, heavy = self._by_kind(z)
+        return _joined(special.log_ndtr(normal), np.log(special.stdtr(self.df, heavy)))
 
-    def logarithms(self, z: Values) -> tuple[Values, Values]:
-        """log of weight · F(z), and of the density, of every component, (K, n)."""
-        tails = np.asarray(special.log_ndtr(z))
-        densities = -z * z / 2 - math.log(_ROOT_2PI)
-        if self.df is not None and self.peak is not None:
-            heavy = np.isfinite(self.df)
-            df, square = self.df[heavy], z[heavy] * z[heavy]
-            tails[heavy] = np.log(special.stdtr(df, z[heavy]))
-            densities[heavy] = self.peak[heavy] - (df + 1) / 2 * np.log1p(square / df)
-        log_weights = np.log(self.weights)
-        return log_weights + tails, log_weights + densities - np.log(self.scale)
+    def log_densities(self, z: Values) -> Values:
+        """Of every standard component."""
+        normal, heavy = self._by_kind(z)
+        zero, one = np.zeros_like(heavy), np.ones_like(heavy)
+        heavy = student_log_density(heavy, self.df, zero, one)
+        return _joined(-normal * normal / 2 - math.log(_ROOT_2PI), heavy)
 
     def quantiles(self, p: Values) -> Values:
         """Of every component at levels p ≤ ½, (K, n)."""
-        values = np.broadcast_to(special.ndtri(p), self.loc.shape)
-        if self.df is not None:
-            heavy = np.isfinite(self.df)
-            level = np.broadcast_to(p, heavy.shape)[heavy]
-            values = values.copy()
-            values[heavy] = _student_quantile(self.df[heavy], level)
-        return self.loc + self.scale * values
+        normal, _ = self._by_kind(np.broadcast_to(special.ndtri(p), self.loc.shape))
+        standard = _joined(normal, _student_quantile(self.df, p))
+        return np.asarray(self.loc + self.scale * standard)
 
-    @staticmethod
-    def _beside(a: Values, x: Values) -> Values:
-        return a.reshape(a.shape[0], *(1,) * (x.ndim - 1), a.shape[-1])
+    def _by_kind(self, values: Values) -> tuple[Values, Values]:
+        normals = len(values) - len(self.df)
+        return values[:normals], values[normals:]
+
+
+def _joined(normal: Values, heavy: Values) -> Values:
+    return np.concatenate([normal, heavy]) if len(heavy) else np.asarray(normal)
 
 
 def _student_quantile(df: Values, p: Values) -> Values:
@@ -171,101 +148,60 @@ def _student_quantile(df: Values, p: Values) -> Values:
     return np.asarray(np.where(log_far > 23, -np.exp(log_far), near))
 
 
-@dataclass(frozen=True, eq=False)
-class _Jumps:
-    """Point masses (A, n) in rising order, with their weights summed from below and from above."""
+class _Points(NamedTuple):
+    """Point masses (A, n) of n coordinates."""
 
+    weights: Values
     at: Values
-    upto: Values
-    beyond: Values
-
-    @staticmethod
-    def of(weights: Values, at: Values) -> _Jumps:
-        at = np.where(weights > 0, at, np.where(np.isnan(at), at, math.inf))
-        order = np.argsort(at, axis=0, kind="stable")
-        at, weights = (np.take_along_axis(a, order, axis=0) for a in (at, weights))
-        none = np.zeros((1, at.shape[1]))
-        upto = np.concatenate([none, np.cumsum(weights, axis=0)])
-        beyond = np.concatenate([np.cumsum(weights[::-1], axis=0)[::-1], none])
-        return _Jumps(at, upto, beyond)
-
-    @property
-    def count(self) -> int:
-        return int(self.at.shape[0])
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The mixtures of some coordinates: what has a density, and point masses."""
-
-    smooth: _Smooth | None
-    jump_weights: Values | None
-    jumps_at: Values | None
-
-    def chance(self, y: Values, strict: bool) -> Values:
-        """P(X ≤ y), or P(X < y) where ``strict``, for y (E, n)."""
-        total = np.zeros(y.shape) if self.smooth is None else self.smooth.chance(y)
-        if self.jump_weights is not None and self.jumps_at is not None:
-            weights, at = self.jump_weights[:, None, :], self.jumps_at[:, None, :]
-            passed = at < y if strict else at <= y
-            total = total + np.sum(np.where(np.isnan(at), at, weights) * passed, axis=0)
-        total = np.where(np.isnan(y), y, total)
-        return np.clip(total, 0.0, 1.0)
-
-
-def _parts(groups: tuple[Components, ...], more: int) -> Iterator[tuple[slice, _Part]]:
+def _parts(groups: tuple[Components, ...], more: int) -> Iterator[tuple[slice, _Smooth, _Points]]:
     """The mixtures of a few coordinates at a time; each is used at ``more`` places."""
     count = sum(group.loc.shape[0] * group.loc.shape[2] for group in groups)
     rows = groups[0].loc.shape[1]
     step = max(1, _AT_ONCE // max(1, count * more))
     for start in range(0, rows, step):
         part = slice(start, min(rows, start + step))
-        yield part, _part(groups, part)
+        yield part, *_part(groups, part)
 
 
-def _part(groups: tuple[Components, ...], rows: slice) -> _Part:
+def _part(groups: tuple[Components, ...], rows: slice) -> tuple[_Smooth, _Points]:
     def taken(a: Values) -> Values:  # (m, n, A) -> (m·A, some of n)
-        return np.ascontiguousarray(a[:, rows, :].transpose(0, 2, 1)).reshape(
-            -1, a[:, rows].shape[1]
-        )
+        some = a[:, rows, :].transpose(0, 2, 1)
+        return np.ascontiguousarray(some).reshape(-1, some.shape[-1])
 
-    points, smooth = [], []
-    heavy = any(group.df is not None for group in groups)
+    none = taken(groups[0].loc)[:0]
+    points, normals, heavy, dfs = [[none] * 2], [[none] * 3], [[none] * 3], [none]
     for group in groups:
         weights, loc = taken(group.weights), taken(group.loc)
         if group.scale is None:
-            points.append((weights, loc))
+            points.append([weights, loc])
             continue
         scale = taken(group.scale)
         flat = scale == 0
         if flat.any():
-            points.append((np.where(flat, weights, 0.0), loc))
-            if flat.all():
-                continue
-            weights, scale = np.where(flat, 0.0, weights), np.where(flat, 1.0, scale)
-        df = np.full_like(loc, math.inf) if group.df is None else taken(group.df)
-        smooth.append((weights, loc, scale, df))
-    jump_weights, jumps_at = _joined(points) if points else (None, None)
-    if not smooth:
-        return _Part(None, jump_weights, jumps_at)
-    weights, loc, scale, df = _joined(smooth)
-    if not heavy:
-        return _Part(_Smooth(weights, loc, scale, None, None), jump_weights, jumps_at)
-    known = np.where(np.isfinite(df), df, 1.0)
-    peak = half_step(known / 2)[0] - np.log(known * math.pi) / 2
-    return _Part(_Smooth(weights, loc, scale, df, peak), jump_weights, jumps_at)
-
-
-def _joined(pieces: list[Any]) -> tuple[Values, ...]:
-    return tuple(np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+            points.append([np.where(flat, weights, 0.0), loc])
+        smooth = [np.where(flat, 0.0, weights), loc, np.where(flat, 1.0, scale)]
+        if group.df is None:
+            normals.append(smooth)
+        else:
+            heavy.append(smooth)
+            dfs.append(taken(group.df))
+    weights, loc, scale = map(np.concatenate, zip(*normals, *heavy, strict=True))
+    smooth_part = _Smooth(weights, loc, scale, np.concatenate(dfs))
+    return smooth_part, _Points(*map(np.concatenate, zip(*points, strict=True)))
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def chance(groups: tuple[Components, ...], y: Values, strict: bool = False) -> Values:
     """P(X ≤ y), or P(X < y) where ``strict``, for outcomes y (E, n) of n coordinates."""
     values = np.empty(y.shape)
-    for part, mixtures in _parts(groups, y.shape[0]):
-        values[:, part] = mixtures.chance(y[:, part], strict)
+    for part, smooth, points in _parts(groups, y.shape[0]):
+        x, at = y[:, part], points.at[:, None, :]
+        passed = at < x if strict else at <= x
+        weights = np.where(np.isnan(at), at, points.weights[:, None, :])
+        total = smooth.chance(x) + np.sum(weights * passed, axis=0)
+        values[:, part] = np.clip(np.where(np.isnan(x), x, total), 0.0, 1.0)
     return values
 
 
@@ -276,83 +212,53 @@ def quantiles(groups: tuple[Components, ...], below: Values, above: Values) -> V
     Both are asked for so that levels next to one keep their digits.
     """
     values = np.empty((below.size, groups[0].loc.shape[1]))
-    for part, mixtures in _parts(groups, below.size):
+    for part, smooth, points in _parts(groups, below.size):
         shape = values[:, part].shape
-        low, high = (np.broadcast_to(a[:, None], shape) for a in (below, above))
-        values[:, part] = _quantiles(mixtures, low, high)
+        levels = (np.broadcast_to(a[:, None], shape) for a in (below, above))
+        values[:, part] = _quantiles(smooth, points, *levels)
     return values
 
 
-def _quantiles(part: _Part, below: Values, above: Values) -> Values:
-    """For levels (E, n)."""
-    lowest, highest = np.full(below.shape, -math.inf), np.full(below.shape, math.inf)
-    if part.jump_weights is None or part.jumps_at is None:
-        values, open_ = np.full(below.shape, math.nan), np.ones(below.shape, dtype=bool)
-    else:
-        jumps = _Jumps.of(part.jump_weights, part.jumps_at)
-        place = _place(jumps, part.smooth, below, above)
-        around = np.concatenate([lowest[:1], jumps.at, highest[:1]])
-        lowest, values = (np.take_along_axis(around, place + k, axis=0) for k in (0, 1))
-        highest = values
-        jumps_over = ~_reached(jumps, part.smooth, place, values, below, above, strict=True)
-        unknown = np.isnan(jumps.at).any(axis=0) | np.isnan(jumps.upto[-1])
-        values = np.where(unknown, math.nan, values)
-        open_ = ~jumps_over & ~unknown
-        below = below - np.take_along_axis(jumps.upto, place, axis=0)
-        above = above - np.take_along_axis(jumps.beyond, place, axis=0)
-    if part.smooth is None:
-        return values
-    mass = np.sum(part.smooth.weights, axis=0)
-    level, row = np.nonzero(open_ & (mass > 0))
-    if row.size:
-        under, over = (np.maximum(a[level, row], 0.0) / mass[row] for a in (below, above))
-        found = _roots(
-            part.smooth.map(lambda a: a[:, row]),
-            under,
-            over,
-            lowest[level, row],
-            highest[level, row],
-        )
-        values = values.copy()
-        values[level, row] = found
-    return values
-
-
-def _place(jumps: _Jumps, smooth: _Smooth | None, below: Values, above: Values) -> NDArray[np.intp]:
-    """The position of the first jump x with F(x) ≥ q, (E, n), by halving; their number if none."""
-    first = np.zeros(below.shape, dtype=np.intp)
-    last = np.full(below.shape, jumps.count, dtype=np.intp)
-    for _ in range(jumps.count.bit_length()):
-        middle = (first + last) // 2
-        inside = np.minimum(middle, jumps.count - 1)
-        at = np.take_along_axis(jumps.at, inside, axis=0)
-        reached = _reached(jumps, smooth, middle, at, below, above, strict=False)
-        searching = first < last
-        last = np.where(searching & reached, middle, last)
-        first = np.where(searching & ~reached, middle + 1, first)
-    return first
-
-
-def _reached(
-    jumps: _Jumps,
-    smooth: _Smooth | None,
-    place: NDArray[np.intp],
-    x: Values,
-    below: Values,
-    above: Values,
-    strict: bool,
-) -> NDArray[np.bool_]:
-    """Whether F(x) ≥ q at the jump x at ``place``, or F(x−) ≥ q where ``strict``."""
+def _quantiles(smooth: _Smooth, points: _Points, below: Values, above: Values) -> Values:
+    """At levels (E, n): the first point at which F has reached them, or a root before it."""
+    at = np.where((points.weights > 0) | np.isnan(points.at), points.at, math.inf)
+    order = np.argsort(at, axis=0, kind="stable")
+    at, weights = (np.take_along_axis(a, order, axis=0) for a in (at, points.weights))
+    none, end = (np.full((1, at.shape[1]), value) for value in (0.0, math.inf))
+    # With one place more: what the points before each of them weigh, and those from it on.
+    mass = np.sum(smooth.weights, axis=0)
+    under = np.concatenate([smooth.chance(at), mass[None, :]])
+    over = np.concatenate([smooth.chance(at, above=True), none])
+    at = np.concatenate([at, end])
+    upto = np.concatenate([none, np.cumsum(weights, axis=0)])
+    beyond = np.concatenate([np.cumsum(weights[::-1], axis=0)[::-1], none])
+    room = 2 * len(at) * _EPS  # sums of weights are rounded: 0.1 + 0.2 has to reach 0.3
     upper = above < below
-    counted = np.minimum(place if strict else place + 1, jumps.count)
-    passed = np.take_along_axis(jumps.upto, counted, axis=0)
-    left = np.take_along_axis(jumps.beyond, counted, axis=0)
-    if smooth is not None:
-        chance = smooth.chance(x, upper)
-        passed, left = passed + chance, left + chance
-    # Sums of weights are rounded: 0.1 + 0.2 has to reach 0.3.
-    room = 2 * (jumps.count + 1) * _EPS
-    return np.where(upper, left <= above * (1 + room), passed >= below * (1 - room))
+
+    def reached(passed: Values, left: Values) -> NDArray[np.bool_]:
+        return np.where(upper, left <= above * (1 + room), passed >= below * (1 - room))
+
+    after = reached((upto[1:] + under[:-1])[:, None], (beyond[1:] + over[:-1])[:, None])
+    place = np.sum(~after, axis=0)
+
+    def there(table: Values) -> Values:
+        return np.take_along_axis(table, place, axis=0)
+
+    unknown = np.isnan(at).any(axis=0) | np.isnan(upto[-1] + mass)
+    values = np.where(unknown, math.nan, there(at))
+    before = reached(there(upto + under), there(beyond + over))
+    level, row = np.nonzero(before & ~unknown & (mass > 0))
+    if row.size:
+        bounds = (there(np.concatenate([-end, at[:-1]])), there(at))
+        levels = (np.maximum(below - there(upto), 0), np.maximum(above - there(beyond), 0))
+        some = smooth.map(lambda a: a[:, row])
+        some = replace(some, weights=some.weights / mass[row])
+        values[level, row] = _roots(
+            some,
+            *(a[level, row] / mass[row] for a in levels),
+            *(a[level, row] for a in bounds),
+        )
+    return values
 
 
 # Roots of F(x) = p where F has a density.
@@ -360,10 +266,9 @@ def _reached(
 
 def _roots(law: _Smooth, below: Values, above: Values, lowest: Values, highest: Values) -> Values:
     """x between ``lowest`` and ``highest`` with F(x) = below, where 1 − below = above; all (n,)."""
-    mass = np.sum(law.weights, axis=0)
     sign = np.where(above < below, -1.0, 1.0)
     lowest, highest = np.where(sign > 0, lowest, -highest), np.where(sign > 0, highest, -lowest)
-    mirrored = replace(law, weights=law.weights / mass, loc=law.loc * sign)
+    mirrored = replace(law, loc=law.loc * sign)
     return sign * _lower_roots(mirrored, np.minimum(below, above), lowest, highest)
 
 
@@ -452,7 +357,8 @@ def _on_normal_scale(problem: _Problem) -> _Look:
     z = law.standardised(problem.x)
     chance = np.minimum(np.sum(law.weights * law.each(z), axis=0), 1.0)
     level = special.ndtri(chance)
-    deviation = np.exp(-level * level / 2) / _ROOT_2PI / law.density(z)
+    density = np.sum(law.weights / law.scale * np.exp(law.log_densities(z)), axis=0)
+    deviation = np.exp(-level * level / 2) / _ROOT_2PI / density
     return _Look(chance > problem.p, level - problem.goal, deviation)
 
 
@@ -468,7 +374,9 @@ def _in_balance(problem: _Problem) -> _Look:
     surplus = np.sum(np.where(below, law.weights, 0.0), axis=0) - problem.p
     rounding = 4 * law.loc.shape[0] * _EPS * problem.p
     surplus = np.where(np.abs(surplus) <= rounding, 0.0, surplus)
-    log_tails, log_densities = law.logarithms(-np.abs(z))
+    log_weights = np.log(law.weights)
+    log_tails = log_weights + law.log_each(-np.abs(z))
+    log_densities = log_weights + law.log_densities(z) - np.log(law.scale)
 
     def total(logs: Values, chosen: NDArray[np.bool_]) -> Values:
         logs = np.where(chosen, logs, -math.inf)

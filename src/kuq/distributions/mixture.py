@@ -20,7 +20,7 @@ from kuq._array import (
     require_scale,
 )
 from kuq.distributions.atoms import Products
-from kuq.distributions.base import Distribution, checked_event_ndim
+from kuq.distributions.base import Distribution, checked_event_ndim, chosen
 from kuq.distributions.laws import Law, event_to_atom
 from kuq.distributions.log_densities import mixture_log_density, of_coordinates
 from kuq.distributions.strays import without_strays
@@ -101,14 +101,11 @@ class NormalMixture(Distribution):
         shape = (*self.batch_shape, draws, *self.event_shape)
         uniform = from_numpy(rng.random(shape), self.loc)
         axis = self.loc.ndim - 1 - self.event_ndim
-        cumulative = xp.expand_dims(xp.cumulative_sum(self.weights, axis=-1), axis=axis)
-        chosen = xp.sum(
-            xp.astype(uniform[..., None] >= cumulative[..., :-1], self.loc.dtype), axis=-1
+        weights, *others = (
+            xp.expand_dims(a, axis=axis) for a in (self.weights, self.loc, self.scale)
         )
-        component = from_numpy(np.arange(self.loc.shape[-1], dtype=float), self.loc)
-        onehot = xp.astype(chosen[..., None] == component, self.loc.dtype)
-        loc = xp.sum(onehot * xp.expand_dims(self.loc, axis=axis), axis=-1)
-        scale = xp.sum(onehot * xp.expand_dims(self.scale, axis=axis), axis=-1)
+        component = chosen(weights, uniform)[..., None]
+        loc, scale = (xp.take_along_axis(a, component, axis=-1)[..., 0] for a in others)
         return loc + scale * self._variates(draws, rng)
 
     def _sizes(self) -> str:

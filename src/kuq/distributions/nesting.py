@@ -74,11 +74,21 @@ def leaves_of(groups: Sequence[Ensemble]) -> tuple[Distribution | list[Distribut
         np.concatenate([np.full((len(group.paths), 1), position), group.paths], axis=1)
         for position, group in enumerate(groups)
     ]
-    laws = [group.members for group in groups]
-    stacked = [law for law in laws if isinstance(law, Distribution)]
-    if len(stacked) == len(laws) and all(_alike(law, stacked[0]) for law in stacked):
-        return _end_to_end(stacked), np.concatenate(paths)
-    return [leaf for group in groups for leaf in group.member_list()], np.concatenate(paths)
+    whole = as_one([law for group in groups for law in group.groups])
+    leaves = whole or [leaf for group in groups for leaf in group.member_list()]
+    return leaves, np.concatenate(paths)
+
+
+def as_one(laws: Sequence[Distribution]) -> Distribution | None:
+    """Laws end to end along their first axis, if they differ in its length and in numbers alone."""
+    whole = copy.copy(laws[0])
+    if not all(_alike(law, whole) for law in laws):
+        return None
+    for name in whole.parameters:
+        arrays = [getattr(law, name) for law in laws]
+        joined = None if arrays[0] is None else namespace(*arrays).concat(arrays, axis=0)
+        setattr(whole, name, joined)
+    return whole
 
 
 def _alike(law: Distribution, first: Distribution) -> bool:
@@ -92,12 +102,3 @@ def _alike(law: Distribution, first: Distribution) -> bool:
     shapes = zip(law.parameter_shapes, first.parameter_shapes, strict=True)
     fits = all((a and a[1:]) == (b and b[1:]) for a, b in shapes)
     return fits and own.keys() == other.keys() and all(same_value(own[n], other[n]) for n in own)
-
-
-def _end_to_end(laws: list[Distribution]) -> Distribution:
-    whole = copy.copy(laws[0])
-    for name in whole.parameters:
-        arrays = [getattr(law, name) for law in laws]
-        joined = None if arrays[0] is None else namespace(*arrays).concat(arrays, axis=0)
-        setattr(whole, name, joined)
-    return whole

@@ -11,20 +11,16 @@ from kuq._array import (
     Array,
     adopt,
     all_finite,
-    as_index,
     from_numpy,
     is_traced,
     moved_axis,
     namespace,
     require,
-    require_finite,
-    require_not_negative,
-    summable,
     validating,
 )
 from kuq._numbers import as_whole_number, shown
 from kuq.distributions.atoms import Points
-from kuq.distributions.base import Distribution, checked_event_ndim
+from kuq.distributions.base import Distribution, checked_event_ndim, chosen, normalised
 from kuq.distributions.laws import Law, draws_of
 from kuq.distributions.strays import without_strays
 from kuq.errors import ParameterError, ShapeError
@@ -117,12 +113,7 @@ class Samples(Distribution):
                 f"weights of Samples must have shape {full[-1:]} or {full}, "
                 f"got {tuple(weights.shape)}"
             )
-        require_finite(**{"weights of Samples": weights})
-        require_not_negative(weights, "weights of Samples")
-        weights = summable(weights, axis=-1)
-        total = xp.sum(weights, axis=-1, keepdims=True)
-        require(total > 0, "the sum of the weights of Samples", "positive", total)
-        return xp.broadcast_to(weights / total, full)
+        return xp.broadcast_to(normalised(weights, "weights of Samples"), full)
 
     def with_values(self, values: Array, event_ndim: int) -> Samples:
         """The same draws and weights with transformed values."""
@@ -174,10 +165,8 @@ class Samples(Distribution):
         xp = namespace(self.values)
         law = self.law(marginal=False, rtol=0.0)
         uniform = from_numpy(rng.random((*self.batch_shape, draws)), self.values)
-        cumulative = xp.cumulative_sum(law.atom_weights(), axis=-1)
-        below = uniform[..., None] >= cumulative[..., None, :-1]
-        chosen = as_index(xp.sum(xp.astype(below, self.values.dtype), axis=-1))
-        picked = xp.take_along_axis(draws_of(law), chosen[..., None], axis=-2)
+        places = chosen(law.atom_weights()[..., None, :], uniform)
+        picked = xp.take_along_axis(draws_of(law), places[..., None], axis=-2)
         return xp.reshape(picked, (*self.batch_shape, draws, *self.event_shape))
 
     def _sizes(self) -> str:

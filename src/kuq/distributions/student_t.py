@@ -66,11 +66,7 @@ class StudentT(Distribution):
         return self.loc
 
     def variance(self) -> Array:
-        xp = namespace(self.df)
-        exists = self.df > 2
-        safe = xp.where(exists, self.df, xp.full_like(self.df, 3.0))
-        infinite = xp.full_like(self.df, math.inf)
-        return xp.where(exists, self.scale * self.scale * (safe / (safe - 2)), infinite)
+        return student_variance(self.df, self.scale)
 
     def law(self, marginal: bool, rtol: float) -> Law:
         df, loc, scale = widen(self.df), widen(self.loc), widen(self.scale)
@@ -136,3 +132,11 @@ class StudentT(Distribution):
         radius = xp.sqrt(df * xp.expm1(-2 * xp.log(below) / df))
         variates = radius * xp.cos(2 * math.pi * turn)
         return self._before_event(self.loc) + self._before_event(self.scale) * variates
+
+
+def student_variance(df: Array, scale: Array) -> Array:
+    """Infinite where df ≤ 2."""
+    xp = namespace(df)
+    exists = df > 2
+    safe = xp.where(exists, df, xp.full_like(df, 3.0))
+    return xp.where(exists, scale * scale * (safe / (safe - 2)), xp.full_like(df, math.inf))

@@ -6,11 +6,9 @@ same covariance is written with a positive diagonal and a factor of full rank.
 
 from __future__ import annotations
 
-import dataclasses
-
 from kuq import _linalg as linalg
-from kuq._array import Array, any_true, detach, epsilon, identity, namespace
-from kuq.distributions.atoms import LowRanks
+from kuq._array import any_true, detach, epsilon, identity, namespace
+from kuq.distributions.atoms import LowRanks, to_low_ranks
 from kuq.errors import NoClosedFormError
 
 #: Beyond this a full covariance takes too long, and too much memory.
@@ -39,16 +37,10 @@ def without_zeros(law: LowRanks) -> LowRanks:
     safe = xp.where(regular[..., None, None], covariance, (1 + part[..., None]) * one)
     full = linalg.cholesky(safe - part[..., None] * one)
     columns = max(d, rank)
-    return dataclasses.replace(
-        law,
-        factor=xp.where(
-            regular[..., None, None], _padded(full, columns), _padded(law.factor, columns)
-        ),
-        diag=xp.where(regular[..., None], part + xp.zeros_like(law.diag), law.diag),
+    old = to_low_ranks(law, columns)
+    new = to_low_ranks(LowRanks(law.loc, full, part + xp.zeros_like(law.diag)), columns)
+    return LowRanks(
+        law.loc,
+        xp.where(regular[..., None, None], new.factor, old.factor),
+        xp.where(regular[..., None], new.diag, old.diag),
     )
-
-
-def _padded(factor: Array, columns: int) -> Array:
-    xp = namespace(factor)
-    empty = xp.zeros_like(factor[..., :1])
-    return xp.concat([factor, *[empty] * (columns - factor.shape[-1])], axis=-1)

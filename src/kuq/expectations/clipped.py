@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kuq._array import Array, from_numpy, namespace
+from kuq._array import Array, namespace
 from kuq._special import ndtr
 from kuq.distributions.clipped import ClippedMixtures
+from kuq.expectations.relative_entropy import panels
 
-_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+#: Of the rule on a piece.
+_POINTS = 16
 #: Ends of pieces above a centre, in scales; the first are for a centre inside the interval,
 _FROM_CENTRE = (2.5, 5.5, 9.0)
 #: and these for one beyond, where a tail decays faster than its scale.
@@ -50,12 +52,7 @@ def _rule(*laws: ClippedMixtures) -> tuple[Array, Array]:
             ends.append(xp.minimum(law.loc - inside * law.scale, high - beyond * law.scale))
     shape = np.broadcast_shapes(*(tuple(end.shape[:-1]) for end in ends))
     knots = xp.concat([xp.broadcast_to(end, (*shape, end.shape[-1])) for end in ends], axis=-1)
-    knots = xp.sort(xp.minimum(xp.maximum(knots, low), high), axis=-1)
-    half = (knots[..., 1:, None] - knots[..., :-1, None]) / 2
-    at, share = (from_numpy(values, half) for values in (_POINTS, _WEIGHTS))
-    nodes = knots[..., :-1, None] + half * (1 + at)
-    flat = (*shape, -1)
-    return xp.reshape(nodes, flat), xp.reshape(half * share, flat)
+    return panels(xp.minimum(xp.maximum(knots, low), high), _POINTS)
 
 
 def _masses(law: ClippedMixtures, x: Array) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from kuq._array import Array, namespace
 from kuq.distributions.atoms import Products
 from kuq.distributions.gamma_grid import base_scale
 from kuq.distributions.laws import Law
+from kuq.distributions.student_t import student_variance
 from kuq.expectations.gamma import log_duplication_ratio, log_gamma_ratio
 from kuq.kernels.base import Score
 from kuq.kernels.energy import Energy
@@ -33,12 +34,8 @@ def coordinate_entropies(law: Law, beta: float) -> Array:
 
 def variance(law: Law) -> Array:
     """The trace of the covariance, (lead…); infinite where df ≤ 2."""
-    df, scale = _parameters(law)
-    xp = namespace(df)
-    exists = df > 2
-    safe = xp.where(exists, df, xp.full_like(df, 3.0))
-    each = xp.where(exists, scale * scale * (safe / (safe - 2)), xp.full_like(df, math.inf))
-    return xp.sum(each, axis=-1)
+    each = student_variance(*_parameters(law))
+    return namespace(each).sum(each, axis=-1)
 
 
 def absolute_entropy(df: Array, scale: Array, beta: float) -> Array:

@@ -1,4 +1,4 @@
-"""Scalar mixtures of normals under |x − y| that are close: D = ∫ (F − G)² dx by the trapezoid rule.
+"""Scalar mixtures of normals under |x − y| that are close: ∫ Var F dx by the trapezoid rule.
 
 The sums over pairs of components cancel for close mixtures. Here the components are matched, and
 the difference of two distribution functions is formed from the differences of their parameters,
@@ -12,9 +12,8 @@ import math
 
 import numpy as np
 
-from kuq._array import Array, any_true, detach, namespace
+from kuq._array import Array, any_true, detach, namespace, weighted_sum
 from kuq._special import ndtr
-from kuq.distributions.atoms import Products
 from kuq.tiles import pieces
 
 #: In units of the smallest scale; leaves exp(−(π/0.5)²) of the integrand, 7e-18.
@@ -28,37 +27,36 @@ _CLOSE = 0.1
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
-def divergence(p: Products, q: Products, budget: int) -> tuple[Array, Array]:
-    """D of scalar mixtures with matched components, (lead…), and where it can be used."""
-    left, right = (
-        tuple(a[..., 0, 0, :] for a in (law.weights, law.loc, law.scale)) for law in (p, q)
-    )
-    xp = namespace(left[1])
-    lead = np.broadcast_shapes(left[1].shape[:-1], right[1].shape[:-1])
-    count = left[1].shape[-1]
-    columns = [xp.reshape(xp.broadcast_to(a, (*lead, count)), (-1, count)) for a in (*left, *right)]
-    w, loc, scale, v, loc2, scale2 = columns
-    origin = loc[:, :1]
-    gap = loc2 - loc  # before a common offset takes digits
-    loc = loc - origin
-    all_locs, all_scales = (
-        xp.concat(both, axis=-1) for both in ([loc, loc + gap], [scale, scale2])
-    )
-    start, step, points = even_grid(all_locs, all_scales, axis=-1)
+def dispersion(
+    shares: Array, weights: Array, loc: Array, scale: Array, budget: int
+) -> tuple[Array, Array]:
+    """Σ w_i w_j D_ij of members (M, n, K) with matched components, and where it can be used, (n,).
+
+    It is 2 ∫ Var_m F_m dx, from the differences of all members to the first one.
+    """
+    xp = namespace(loc)
+    gap = loc - loc[:1, ...]  # before a common offset takes digits
+    loc = loc[0, ...] - loc[0, :, :1]
+    start, step, points = even_grid(loc + gap, scale, axis=(0, 2))
     usable = points <= _MOST_POINTS
-    safe = xp.where(usable, step, xp.ones_like(step))
+    step = xp.where(usable, step, xp.ones_like(step))
+    scale = xp.where(usable[:, None], scale, xp.ones_like(scale))
     most = int(xp.max(xp.where(usable, points, xp.ones_like(points))))
-    one = xp.ones_like(scale)
-    laws = (
-        (w, loc, xp.where(usable[:, None], scale, one)),
-        (v, gap, xp.where(usable[:, None], scale2, one)),
-    )
-    value = _integral(laws, start, safe, most, budget)
-    return xp.reshape(value, lead), xp.reshape(usable, lead)
+    members, columns, count = scale.shape
+    out = []
+    for part in pieces(columns, members * count * most, budget, loc):
+        total = xp.zeros_like(step[part])
+        for q in pieces(most, members * count * (part.stop - part.start), budget, loc):
+            offset = xp.arange(q.start, q.stop, dtype=loc.dtype, device=loc.device)
+            x = (start[part, None] + step[part, None] * offset)[..., None]
+            laws = (a[:, part, None, :] for a in (weights, gap, scale))
+            total = total + xp.sum(_variance(shares, x - loc[part, None, :], x > 0, *laws), axis=-1)
+        out.append(2 * step[part] * total)
+    return xp.concat(out), usable
 
 
-def even_grid(loc: Array, scale: Array, axis: int) -> tuple[Array, Array, Array]:
-    """Start, step and number of points for normals along an axis; infinitely many for a point."""
+def even_grid(loc: Array, scale: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Start, step and number of points for normals along axes; infinitely many for a point."""
     xp = namespace(loc)
     loc, scale = detach(loc), detach(scale)
     start = xp.min(loc - _WING * scale, axis=axis)
@@ -69,32 +67,21 @@ def even_grid(loc: Array, scale: Array, axis: int) -> tuple[Array, Array, Array]
     return start, step, xp.where(known, points, xp.full_like(points, math.inf))
 
 
-def _integral(
-    laws: tuple[tuple[Array, Array, Array], ...], start: Array, step: Array, most: int, budget: int
+def _variance(
+    shares: Array, away: Array, right: Array, weights: Array, gap: Array, scale: Array
 ) -> Array:
-    """Σ (F − G)² · step over the points of every column, (n,)."""
-    (w, loc, scale), (v, gap, scale2) = laws
-    xp = namespace(loc)
-    columns, count = loc.shape
-    out = []
-    for part in pieces(columns, count * most, budget, loc):
-        total = xp.zeros_like(step[part])
-        weight, weight2 = w[part, None, :], v[part, None, :]
-        for q in pieces(most, count * (part.stop - part.start), budget, loc):
-            offset = xp.arange(q.start, q.stop, dtype=loc.dtype, device=loc.device)
-            x = (start[part, None] + step[part, None] * offset)[..., None]
-            a = (x - loc[part, None, :]) / scale[part, None, :]
-            # b − a from differences of the parameters
-            ratio = (scale[part, None, :] - scale2[part, None, :]) / scale2[part, None, :]
-            change = a * ratio - gap[part, None, :] / scale2[part, None, :]
-            moved = weight2 * _difference_of_cdfs(a, change)
-            # Σ (v − w) is zero, so that either tail will do; the nearer one is small.
-            share = weight2 - weight
-            tail = xp.where(x > 0, -ndtr(-a), ndtr(a))
-            difference = xp.sum(moved + share * tail, axis=-1)
-            total = total + xp.sum(difference * difference, axis=-1)
-        out.append(step[part] * total)
-    return xp.concat(out)
+    """Var_m F_m at points (n, Q), ``away`` (n, Q, K) from the components of the first member."""
+    xp = namespace(away)
+    a = away / scale[0, ...]
+    # b − a from differences of the parameters
+    change = (a * (scale[:1, ...] - scale[1:, ...]) - gap[1:, ...]) / scale[1:, ...]
+    moved = weights[1:, ...] * _difference_of_cdfs(a, change)
+    # Σ (v − w) is zero, so that either tail will do; the nearer one is small.
+    tail = xp.where(right, -ndtr(-a), ndtr(a))
+    difference = xp.sum(moved + (weights[1:, ...] - weights[:1, ...]) * tail, axis=-1)
+    mean = weighted_sum(shares[1:], difference)
+    centred = difference - mean
+    return weighted_sum(shares[1:], centred * centred) + shares[0] * mean * mean
 
 
 def _difference_of_cdfs(a: Array, change: Array) -> Array:

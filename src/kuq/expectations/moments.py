@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -26,16 +25,10 @@ def _pieces(law: Law, *lead: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, law.dimension, step)]
 
 
-def _coordinates(law: Law, some: slice) -> Law:
-    """The law of some coordinates."""
-    atoms = law.atoms.map(lambda a, k: a[(..., some, *(slice(None),) * (k - 1))])
-    return dataclasses.replace(law, atoms=atoms)
-
-
 def centred_mean(law: Law, pivot: Array) -> Array:
     """mean − pivot, (lead…, d); the pivot goes first, so that an offset costs no digits."""
     parts = _pieces(law, *pivot.shape[:-1])
-    found = [_centred_mean(_coordinates(law, some), pivot[..., some]) for some in parts]
+    found = [_centred_mean(law.coordinates(some), pivot[..., some]) for some in parts]
     return found[0] if len(found) == 1 else namespace(found[0]).concat(found, axis=-1)
 
 
@@ -56,7 +49,7 @@ def total_variance(law: Law) -> Array:
     """The trace of the covariance, (lead…)."""
     if law.tail is not None:
         return heavy_tails.variance(law)
-    found = [_total_variance(_coordinates(law, some)) for some in _pieces(law)]
+    found = [_total_variance(law.coordinates(some)) for some in _pieces(law)]
     return sum(found[1:], start=found[0])
 
 

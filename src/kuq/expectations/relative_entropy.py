@@ -276,7 +276,7 @@ def _grid(laws: list[Mixture], points: int, crossings_of: Mixture | None = None)
         crossings = _flatten(moved_axis(crossings, 0, -2))
         low, high = xp.min(ends, axis=-1, keepdims=True), xp.max(ends, axis=-1, keepdims=True)
         ends = xp.concat([ends, xp.minimum(xp.maximum(crossings, low), high)], axis=-1)
-    nodes, widths = _panels(ends, points)
+    nodes, widths = panels(ends, points)
     point = scale == 0
     same = point[..., None] & point[..., None, :] & (loc[..., None] == loc[..., None, :])
     copies = xp.sum(xp.astype(same, loc.dtype), axis=-1)
@@ -296,7 +296,7 @@ def _component_ends(loc: Array, scale: Array) -> Array:
     return _flatten(loc[..., None] + scale[..., None] * ends)
 
 
-def _panels(ends: Array, points: int) -> tuple[Array, Array]:
+def panels(ends: Array, points: int) -> tuple[Array, Array]:
     """Nodes and weights of a Gauss-Legendre rule between all neighbouring ends."""
     xp = namespace(ends)
     ends = xp.sort(ends, axis=-1)

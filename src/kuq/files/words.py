@@ -63,9 +63,7 @@ EVIDENTIAL = "An evidential prediction (normal-inverse-gamma)"
 def _who(prediction: Prediction) -> str:
     if not isinstance(prediction, Ensemble):
         return EVIDENTIAL
-    members = prediction.members
-    every = members if isinstance(members, tuple) else (members,)
-    kinds = {_kind(law): law for law in every}
+    kinds = {_kind(law): law for law in prediction.groups}
     if len(kinds) > 1:
         return f"{prediction.member_count} members of different kinds"
     (kind, draws), _ = next(iter(kinds.items()))

@@ -41,7 +41,7 @@ class LogPanels(OnTheLine):
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         module = twin("forms.log_mixtures")
-        laws = _mixtures(stack.map(as_one_atom))
+        laws = mixtures(stack.map(as_one_atom))
         members, n, d, _ = laws.loc.shape
         flat = (np.reshape(a, (members, n * d, -1)) for a in laws)
         kind, left = measure.question
@@ -71,7 +71,7 @@ def _scratch(members: int, components: int) -> int:
     return members * components * relative_entropy.node_count(members, components)
 
 
-def _mixtures(stack: Stack) -> Mixture:
+def mixtures(stack: Stack) -> Mixture:
     """Weights, locations and scales of all members, (M, n, d, K)."""
     xp = namespace(stack.reference)
     count = max(group.atoms.inner for group in stack.groups)
@@ -82,7 +82,7 @@ def _mixtures(stack: Stack) -> Mixture:
 
 def _coordinates(measure: Measure, stack: Stack) -> tuple[Array, Array]:
     """Entropies (M, n) and what is asked (n,), summed over coordinates."""
-    laws = _mixtures(stack)
+    laws = mixtures(stack)
     points = relative_entropy.points_for(measure.rtol)
     w = stack.member_weights()
     left = measure.question.left

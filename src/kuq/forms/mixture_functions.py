@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import final
 
 from kuq._array import Array, namespace
-from kuq.distributions.atoms import Normals, Points, Products, to_products
+from kuq.distributions.atoms import Normals, Points, Products
 from kuq.distributions.laws import Law, Stack, to_scalar_atoms
 from kuq.expectations import mixture_cdf, scalar
 from kuq.forms.form import Form, Measure, Problem, Statistics
-from kuq.tiles import PairBlock, sum_over_pairs
+from kuq.forms.log_mixtures import mixtures
 
 
 @final
@@ -27,20 +27,11 @@ class MixtureFunctions(Form):
         return problem.members * max(group.inner for group in problem.groups) ** 2
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
-        xp = namespace(stack.reference)
-        count = max(law.atoms.inner for law in stack.groups)
-        entropies = xp.concat([_entropies(law) for law in stack.groups], axis=0)
-        usable = xp.ones_like(entropies[0, :]) > 0
-
-        def divergence(block: PairBlock) -> Array:
-            nonlocal usable
-            p, q = (to_products(law.atoms, count) for law in (block.p, block.q))
-            values, possible = mixture_cdf.divergence(p, q, measure.budget)
-            usable = usable & xp.all(possible, axis=0)
-            return values
-
-        total = sum_over_pairs(stack, lambda p, q: 64 * count, measure.budget, divergence)
-        return Statistics(entropies, total, ~usable)
+        entropies = [_entropies(law) for law in stack.groups]
+        shares, laws = stack.member_weights(), mixtures(stack)
+        weights, loc, scale = (a[:, :, 0, :] for a in laws)
+        value, usable = mixture_cdf.dispersion(shares, weights, loc, scale, measure.budget)
+        return Statistics(namespace(value).concat(entropies, axis=0), value, ~usable)
 
 
 def _entropies(law: Law) -> Array:

@@ -151,9 +151,7 @@ class Kernel(Score):
     def units(self) -> str:
         return "kernel units"
 
-    def replace_bases(
-        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
-    ) -> Kernel:
+    def replace_bases(self, change: Change, stages: tuple[Stage, ...] = ()) -> Kernel:
         """The same composition with every elementary kernel changed; stages are what wraps it."""
         return change(self, stages)
 
@@ -266,6 +264,8 @@ class MarginalStage:
 
 
 Stage: TypeAlias = MarginalStage | Transform
+#: Another elementary kernel in the place of one, and of the stages that wrap it.
+Change: TypeAlias = Callable[[Kernel, tuple[Stage, ...]], Kernel]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -301,9 +301,7 @@ class Sum(Kernel):
         units = {kernel.units for kernel in self.kernels}
         return units.pop() if len(units) == 1 else "mixed units"
 
-    def replace_bases(
-        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
-    ) -> Kernel:
+    def replace_bases(self, change: Change, stages: tuple[Stage, ...] = ()) -> Kernel:
         return Sum(tuple(kernel.replace_bases(change, stages) for kernel in self.kernels))
 
     def terms(self) -> Iterator[Term]:
@@ -350,9 +348,7 @@ class Scaled(Kernel):
     def units(self) -> str:
         return self.kernel.units
 
-    def replace_bases(
-        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
-    ) -> Kernel:
+    def replace_bases(self, change: Change, stages: tuple[Stage, ...] = ()) -> Kernel:
         return Scaled(self.kernel.replace_bases(change, stages), self.factor)
 
     def terms(self) -> Iterator[Term]:
@@ -391,9 +387,7 @@ class Transformed(Kernel):
     def units(self) -> str:
         return f"{self.kernel.units} (of the transformed outcome)"
 
-    def replace_bases(
-        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
-    ) -> Kernel:
+    def replace_bases(self, change: Change, stages: tuple[Stage, ...] = ()) -> Kernel:
         inner = self.kernel.replace_bases(change, (*stages, self.transform))
         return Transformed(inner, self.transform)
 

@@ -58,30 +58,19 @@ class KernelCard:
         )
 
 
-_COLUMNS = (
-    "name",
-    "formula",
-    "strictly_proper",
-    "bounded",
-    "translation_invariant",
-    "homogeneous_degree",
-    "convex",
-    "epistemic_zero_only_if_members_agree",
-    "aleatoric_grows_with_spread",
-    "robust",
-)
-_HEADINGS = (
-    "score",
-    "k(x, y)",
-    "strictly proper",
-    "bounded",
-    "translation inv.",
-    "degree",
-    "convex",
-    "Prop. 1 (EU=0 iff equal)",
-    "Prop. 2 (AU monotone)",
-    "Prop. 3 (robust)",
-)
+#: What a table shows, with its headings.
+_COLUMNS = {
+    "name": "score",
+    "formula": "k(x, y)",
+    "strictly_proper": "strictly proper",
+    "bounded": "bounded",
+    "translation_invariant": "translation inv.",
+    "homogeneous_degree": "degree",
+    "convex": "convex",
+    "epistemic_zero_only_if_members_agree": "Prop. 1 (EU=0 iff equal)",
+    "aleatoric_grows_with_spread": "Prop. 2 (AU monotone)",
+    "robust": "Prop. 3 (robust)",
+}
 
 
 class KernelCards(Sequence[KernelCard]):
@@ -127,7 +116,7 @@ class KernelCards(Sequence[KernelCard]):
         return "\n".join(lines)
 
     def _table(self) -> str:
-        rows = [_HEADINGS, *(tuple(_cell(v) for v in r.values()) for r in self.records())]
+        rows = [[*_COLUMNS.values()], *([_cell(v) for v in r.values()] for r in self.records())]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()

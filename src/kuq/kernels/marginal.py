@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
 from kuq._array import Array, adopted, namespace, summable
 from kuq.errors import ParameterError
-from kuq.kernels.base import Kernel, MarginalStage, Stage, Term, require_outcomes, show
+from kuq.kernels.base import Change, Kernel, MarginalStage, Stage, Term, require_outcomes, show
 from kuq.kernels.card import KernelCard
 from kuq.kernels.energy import Energy
 from kuq.kernels.parameters import check_weights
@@ -91,9 +91,7 @@ class Marginal(Kernel):
     def units(self) -> str:
         return self.kernel.units
 
-    def replace_bases(
-        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
-    ) -> Kernel:
+    def replace_bases(self, change: Change, stages: tuple[Stage, ...] = ()) -> Kernel:
         stage = MarginalStage(self.reduce, self.weights)
         inner = self.kernel.replace_bases(change, (*stages, stage))
         return Marginal(inner, self.reduce, self.weights)

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from kuq.errors import ParameterError
 from kuq.kernels.base import Bounded, Score, Sum
@@ -134,11 +134,8 @@ def score_name(score: Score) -> str:
     >>> score_name(kuq.Gaussian(0.5)), score_name(kuq.CRPS())
     ('gaussian:0.5', 'crps')
     """
-    if score == CRPS():
-        return "crps"
-    plain: dict[Any, str] = {SquaredError(): "squared", LogScore(): "log", Energy(): "energy"}
-    for known, name in plain.items():
-        if score == known:
+    for name in ("crps", "squared", "log", "energy"):
+        if score == parse_score(name):
             return name
     if getattr(score, "weights", None) is None:
         if isinstance(score, Energy):

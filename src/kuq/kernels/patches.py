@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from kuq._array import Array
 from kuq._numbers import as_whole_number, shown
 from kuq.errors import ParameterError
-from kuq.kernels.base import Kernel, Scaled, Stage, Sum, Term, Transformed
+from kuq.kernels.base import Change, Kernel, Scaled, Stage, Sum, Term, Transformed
 from kuq.kernels.card import KernelCard
 from kuq.kernels.transforms import Select
 
@@ -85,9 +85,7 @@ class Patches(Kernel):
     def units(self) -> str:
         return self.kernel.units
 
-    def replace_bases(
-        self, change: Callable[[Kernel, tuple[Stage, ...]], Kernel], stages: tuple[Stage, ...] = ()
-    ) -> Kernel:
+    def replace_bases(self, change: Change, stages: tuple[Stage, ...] = ()) -> Kernel:
         boxes = self.boxes()
         changed = [self.kernel.replace_bases(change, (*stages, box)) for box in boxes]
         if all(kernel == self.kernel for kernel in changed):

@@ -1,7 +1,7 @@
 """Maps of outcomes for ``kernel.on(map)`` of which more is known than that they can be called.
 
 A plain function works with draws and points. Of the maps here the core knows the law of the mapped
-outcome for some distributions, see ``distributions/images.py``.
+outcome for some distributions, see ``views.py``.
 """
 
 from __future__ import annotations

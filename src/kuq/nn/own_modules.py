@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from kuq._numbers import whole_number
 from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution
 from kuq.distributions.ensemble import Ensemble
+from kuq.distributions.nesting import as_one
 from kuq.distributions.normal import Normal, Point
 from kuq.distributions.samples import Samples
 from kuq.errors import ParameterError, ShapeError
@@ -241,15 +241,13 @@ def _joined(parts: list[Distribution]) -> Distribution:
     """Laws of some rows after those of others."""
     if len(parts) == 1:
         return parts[0]
-    whole = copy.copy(parts[0])
-    if any(type(part) is not type(whole) for part in parts):
+    whole = as_one(parts)
+    if whole is None:
         raise ParameterError("a module must predict the same kind of law for all rows")
-    for name in whole.parameters:
-        arrays = [getattr(part, name) for part in parts]
-        setattr(whole, name, None if arrays[0] is None else torch.cat(arrays))
     return whole
 
 
 def _ensemble(laws: list[Distribution]) -> Ensemble:
-    alike = len({law.kind for law in laws}) == 1
-    return Ensemble(Distribution.stacked(laws) if alike else laws)
+    listed = Ensemble(laws)
+    whole = as_one(listed.groups)
+    return listed if whole is None else Ensemble(whole)

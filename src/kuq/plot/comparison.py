@@ -88,17 +88,13 @@ def _default_scores(ensemble: Ensemble) -> dict[str, Score]:
         "energy": Energy(),
         "Gaussian kernel": Gaussian("median"),
     }
-    members = ensemble.members if isinstance(ensemble.members, tuple) else (ensemble.members,)
-    if all(isinstance(member, (LowRankNormal, Normal)) for member in members):
+    if all(isinstance(law, (LowRankNormal, Normal)) for law in ensemble.groups):
         scores["log score"] = LogScore()
     return scores
 
 
 def _shrunk(ensemble: Ensemble, factor: float) -> Ensemble:
-    members = ensemble.members
-    if isinstance(members, Distribution):
-        return ensemble.with_members(_shrunk_law(members, factor))
-    return ensemble.with_members([_shrunk_law(member, factor) for member in members])
+    return ensemble.with_groups([_shrunk_law(law, factor) for law in ensemble.groups])
 
 
 def _shrunk_law(law: Distribution, factor: float) -> Distribution:

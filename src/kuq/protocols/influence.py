@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import final
 
@@ -54,7 +53,7 @@ def influence_curves(base: Ensemble, contamination: Distribution, score: Score |
             f"got {contamination!r} beside {base!r}"
         )
     before = decompose(base, score, unbiased=False)
-    members = _members(base)
+    members = base.member_list()
     weights = (
         np.full(len(members), 1 / len(members))
         if base.weights is None
@@ -74,18 +73,6 @@ def influence_curves(base: Ensemble, contamination: Distribution, score: Score |
     )
 
 
-def _members(base: Ensemble) -> list[Distribution]:
-    if isinstance(base.members, Distribution):
-        return [base.members.member(i) for i in range(base.member_count)]
-    return list(base.members)
-
-
 def _repeated(member: Distribution, count: int) -> Distribution:
     """The same law ``count`` times along a new first axis, without copying its arrays."""
-    repeated = copy.copy(member)
-    for name in member.parameters:
-        array = getattr(member, name)
-        if array is not None:
-            view = namespace(array).broadcast_to(array, (count, *array.shape))
-            setattr(repeated, name, view)
-    return repeated
+    return member.mapped(lambda array: namespace(array).broadcast_to(array, (count, *array.shape)))

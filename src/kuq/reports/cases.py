@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kuq.distributions.base import Distribution, Parametric, Prediction
+from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.samples import Samples
 from kuq.errors import ParameterError
@@ -25,10 +25,9 @@ def in_numpy(prediction: Prediction) -> Prediction:
 
     if isinstance(prediction, Ensemble):
         weights = None if prediction.weights is None else as_numpy(prediction.weights, "weights")
-        members = prediction.members
-        laws = [moved(law) for law in (members if isinstance(members, tuple) else (members,))]
-        whole = Ensemble(laws if isinstance(members, tuple) else laws[0], weights)
-        return whole.in_groups(prediction.paths)
+        whole = prediction.with_groups([moved(law) for law in prediction.groups])
+        whole.weights = weights
+        return whole
     return _parametric(moved(prediction))
 
 
@@ -45,17 +44,13 @@ def cases(prediction: Prediction, index: np.ndarray) -> Prediction:
         return change
 
     if isinstance(prediction, Ensemble):
-        members = prediction.members
-        if isinstance(members, Distribution):
-            return prediction.with_members(members.mapped(taken(1)))
-        return prediction.with_members([member.mapped(taken(0)) for member in members])
+        return prediction.with_groups([law.mapped(taken(1)) for law in prediction.groups])
     return _parametric(prediction).mapped(taken(0))
 
 
 def has_draws(prediction: Prediction) -> bool:
     """Whether all laws are draws, for whose number statistics are corrected, and none are whole."""
-    members = prediction.members if isinstance(prediction, Ensemble) else prediction
-    laws = members if isinstance(members, tuple) else (members,)
+    laws = prediction.groups if isinstance(prediction, Ensemble) else (prediction,)
     return all(isinstance(law, Samples) and not law.whole for law in laws)
 
 
@@ -64,10 +59,8 @@ def single_values(prediction: Ensemble) -> float:
 
     Points and single draws are no such laws: they say by themselves that noise is not in them.
     """
-    members = prediction.members
-    laws = members if isinstance(members, tuple) else (members,)
     single = every = 0
-    for law in laws:
+    for law in prediction.groups:
         weights = law.weights if isinstance(law, Samples) and law.whole else None
         every += math.prod(law.batch_shape)
         single += 0 if weights is None else int(np.sum(np.max(weights, axis=-1) >= 1 - 1e-9))

@@ -29,9 +29,9 @@ def pit_values(prediction: Prediction, y: np.ndarray, seed: int = 0) -> np.ndarr
 def draws_of(law: Prediction) -> int:
     """Draws of equal weight; none of other laws."""
     if isinstance(law, Ensemble):
-        if law.weights is not None or isinstance(law.members, tuple):
+        if law.weights is not None or len(law.groups) > 1:
             return 0
-        return law.member_count * draws_of(law.members)
+        return law.member_count * draws_of(law.groups[0])
     if isinstance(law, Point):
         return 1
     if not isinstance(law, Samples) or law.whole or law.weights is not None:

@@ -115,9 +115,7 @@ def _at_most(p: float) -> str:
 
 
 def _laws(prediction: Ensemble) -> list[Samples]:
-    members = prediction.members
-    laws = members if isinstance(members, tuple) else (members,)
-    return [law for law in laws if isinstance(law, Samples) and not law.whole]
+    return [law for law in prediction.groups if isinstance(law, Samples) and not law.whole]
 
 
 def _fewest(prediction: Ensemble) -> int:
@@ -126,18 +124,14 @@ def _fewest(prediction: Ensemble) -> int:
 
 def _draws(prediction: Ensemble) -> int:
     """Draws of all members."""
-    laws = _laws(prediction)
-    each = prediction.member_count if not isinstance(prediction.members, tuple) else 1
-    return each * sum(law.draw_count for law in laws)
+    return sum(law.batch_shape[0] * law.draw_count for law in _laws(prediction))
 
 
 def _affordable(prediction: object, score: object) -> Ensemble | None:
     """So many inputs of members that are draws as are worth their time, evenly spread."""
     if not isinstance(prediction, Ensemble) or not isinstance(score, Kernel):
         return None
-    members = prediction.members
-    count = len(members) if isinstance(members, tuple) else 1
-    if len(_laws(prediction)) < count or 0 in prediction.batch_shape:
+    if len(_laws(prediction)) < len(prediction.groups) or 0 in prediction.batch_shape:
         return None
     stages = (stage for term in score.parts for stage in term.stages)
     marginal = any(isinstance(stage, MarginalStage) for stage in stages)

@@ -17,11 +17,7 @@ from kuq.distributions.samples import Samples
 def drawn(prediction: Prediction, draws: int, rng: np.random.Generator) -> Prediction:
     """The same prediction with every law that is not made of points replaced by draws."""
     if isinstance(prediction, Ensemble):
-        if isinstance(prediction.members, Distribution):
-            members: object = _drawn_law(prediction.members, draws, rng)
-        else:
-            members = [_drawn_law(member, draws, rng) for member in prediction.members]
-        return prediction.with_members(members)
+        return prediction.with_groups([_drawn_law(law, draws, rng) for law in prediction.groups])
     if isinstance(prediction, NormalInverseGamma):
         count = max(2, math.ceil(math.sqrt(draws)))
         return drawn(Ensemble(_members(prediction, count, rng)), count, rng)

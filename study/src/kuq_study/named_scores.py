@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.mixture import NormalMixture
 from kuq.distributions.normal import Point
@@ -62,6 +62,5 @@ def scores_for(cell: Cell, prediction: Prediction, bandwidth: float) -> dict[str
 def _has_log_score(prediction: Prediction) -> bool:
     if not isinstance(prediction, Ensemble):
         return True
-    members = prediction.members
-    laws = (members,) if isinstance(members, Distribution) else members
-    return not any(isinstance(law, (Samples, NormalMixture, Point)) for law in laws)
+    kinds = Samples, NormalMixture, Point
+    return not any(isinstance(law, kinds) for law in prediction.groups)
