@@ -55,6 +55,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(forceinline=True, **_FLAGS)(function)
 
 
+def spliced(function: Callable[..., Any]) -> Any:
+    """The same before anything is compiled: faster than ``inlined`` for what one caller has."""
+    return numba.njit(inline="always", **_FLAGS)(function)
+
+
 @inlined
 def fill(row, value):
     """As a loop it compiles faster than an assignment to a slice."""
@@ -92,7 +97,7 @@ def _pointer(context: Any, address: Any) -> Any:
     return types.voidptr(types.int64), code
 
 
-@inlined
+@spliced
 def _copy(source, step, result, size):
     if step == 1:  # which vectorises
         for k in range(size):
@@ -121,7 +126,7 @@ def read(addresses, itemsize, place, start, default, rows, i, size):
         _copy(carray(pointer, (length,), np.float32), step, result, size)
 
 
-@inlined
+@spliced
 def _put(row, factor, size, step, result):
     if step == 1:
         for k in range(size):

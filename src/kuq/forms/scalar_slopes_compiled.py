@@ -20,12 +20,12 @@ from kuq._numba.compiling import (
     Real,
     called,
     fill,
-    inlined,
     inputs,
     kernel,
     outputs,
     positions,
     read,
+    spliced,
     spread,
     write,
 )
@@ -53,12 +53,12 @@ _SIGNATURE = (
 # difference comes with all of its digits.
 
 
-@inlined
+@spliced
 def _absolute_atom(s):
     return s * (1.0 / _ROOT_PI), 1.0 / _ROOT_PI
 
 
-@inlined
+@spliced
 def _absolute_pair(gap, change, s, t):
     """With e = (s − t)/(r + s + t), 2s/r − 1 = e (2t/r + 1), which is no difference of close
     numbers; one division serves for both denominators.
@@ -79,24 +79,24 @@ def _absolute_pair(gap, change, s, t):
     return value, error, ds if spread_out else limit, dt if spread_out else limit
 
 
-@inlined
+@spliced
 def _point_atom(s):
     return 0.0, 0.0
 
 
-@inlined
+@spliced
 def _distance_pair(gap, change, s, t):
     return gap, 1.0, 0.0, 0.0
 
 
-@inlined
+@spliced
 def _gaussian_atom(u):
     u = _cut(u)
     a = 1.0 / math.sqrt(1.0 + 4.0 * u * u)
     return 2.0 * (u * a) * (u * a) / (1.0 + a), 2.0 * (u * a) * a * a
 
 
-@inlined
+@spliced
 def _gaussian_pair(gap, change, u, v):
     """With a = (1 + 4u²)^(−½) and b of v, c = (1 + 2u² + 2v²)^(−1) and z = gap² c the slope by u is
     2u (c^(3/2) e^(−z) (1 − 2z) − a³), here as differences that keep their digits.
@@ -123,7 +123,7 @@ def _gaussian_pair(gap, change, u, v):
 # them here, every row would be code of its own to compile.
 
 
-@inlined
+@spliced
 def _pair_row(pair, x, s, i, j, units, found, size):
     """D of two atoms, and its slopes by the location of the first and both scales."""
     for k in range(size):
