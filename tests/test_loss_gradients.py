@@ -1,6 +1,7 @@
 """Losses in torch on the CPU: values and gradients of compiled code as one recorded step."""
 
 import dataclasses
+import weakref
 
 import numpy as np
 import pytest
@@ -613,6 +614,69 @@ def test_walks_are_found_once():
     known = dict(walks._WALKS)
     loss(*leaves)
     assert known == walks._WALKS
+
+
+# A call like one before it goes from the entrance straight to the step.
+
+
+def crps(x, s, y, **settings):
+    return kuq.score(kuq.Normal(x, s), y, kuq.CRPS(), **settings)
+
+
+def test_calls_that_come_again_take_the_step_at_once(monkeypatch):
+    x, s, y = leaf(N), leaf(N, seed=1, positive=True), outcome(N)
+    crps(x, s, y)
+
+    def planned(*args):
+        raise AssertionError("nothing has to be asked again")
+
+    monkeypatch.setattr(walks, "answered", planned)
+    assert steps(crps(x, s, y)).count("StepBackward") == 1
+    with pytest.raises(AssertionError, match="asked again"):
+        crps(x, s, y, rtol=1.7e-9)
+
+
+def test_outcomes_are_looked_at_again():
+    x, s, y = leaf(N), leaf(N, seed=1, positive=True), outcome(N)
+    crps(x, s, y)
+    y[1] = np.nan
+    with pytest.raises(kuq.ParameterError, match=r"^y must be finite, got nan at index \(1,\)"):
+        crps(x, s, y)
+    with kuq.checks(False):
+        assert torch.isnan(crps(x, s, y)).nonzero().tolist() == [[1]]
+
+
+def test_settings_are_looked_at_again():
+    x, s, y = leaf(N), leaf(N, seed=1, positive=True), outcome(N)
+    crps(x, s, y, unbiased=True)
+    with pytest.raises(kuq.ParameterError, match=r"^unbiased must be True, False"):
+        crps(x, s, y, unbiased=1)
+    with pytest.raises(kuq.ShapeError, match=r"^y must have the shape"):
+        crps(x, s, y[:2])
+    close([crps(x, s, y.tolist()), crps(x, s, y=y)], [crps(x, s, y)] * 2)
+
+
+def test_the_same_call_with_one_tensor_in_two_places():
+    x, s, y = leaf(N), leaf(N, seed=1, positive=True), leaf(N, seed=2)
+    both_ways(crps, x, s, y)
+    both_ways(lambda x, s: crps(x, s, x), x, s)
+
+
+def test_second_derivatives_are_those_of_the_own_numbers():
+    """The walk is that of the first call, the numbers are not."""
+    y = outcome(N)
+    for seed in range(3):
+        leaves = leaf(N, seed=seed), leaf(N, seed=seed + 9, positive=True)
+        torch.autograd.gradgradcheck(lambda x, s: crps(x, s, y), leaves)
+
+
+def test_walks_hold_no_tensors():
+    x, s, y = leaf(7, 11), leaf(7, 11, seed=1, positive=True), outcome(7, 11)
+    for _ in range(2):
+        crps(x, s, y).sum().backward()
+    held = [weakref.ref(tensor) for tensor in (x, s, y)]
+    del x, s, y
+    assert [ref() for ref in held] == [None] * 3
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

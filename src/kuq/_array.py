@@ -240,6 +240,11 @@ def from_numpy(values: np.ndarray, like: Array) -> Array:
     return namespace(like).asarray(values, dtype=like.dtype)
 
 
+def as_tensor(values: np.ndarray) -> Array:
+    """The same numbers as a tensor of torch."""
+    return sys.modules["torch"].from_numpy(values)
+
+
 def as_index(values: Array) -> Array:
     """Whole numbers as indices: torch wants 64 bits, jax may not have them."""
     xp = namespace(values)

@@ -107,17 +107,13 @@ def is_recorded(array: Array) -> bool:
 
 def _is_plain(tensor: Array) -> bool:
     """Whether a tensor of torch is numbers on the CPU, with no transformation around it."""
-    return not _is_watched() and _are_of_cpu([tensor])
+    return not _is_watched() and _is_of_cpu(tensor)
 
 
-def _are_of_cpu(tensors: Iterable[Array]) -> bool:
-    """Whether tensors are numbers in memory as they are; a view may tell to change their sign."""
-    torch = sys.modules["torch"]
-    kinds = torch.Tensor, torch.nn.Parameter
-    for tensor in tensors:
-        if type(tensor) not in kinds or not tensor.is_cpu or tensor.is_neg():
-            return False
-    return True
+def _is_of_cpu(tensor: Array) -> bool:
+    """Whether a tensor is numbers in memory as they are; a view may tell to change their sign."""
+    kinds = sys.modules["torch"].Tensor, sys.modules["torch"].nn.Parameter
+    return type(tensor) in kinds and tensor.is_cpu and not tensor.is_neg()
 
 
 def _is_watched() -> bool:
@@ -135,11 +131,14 @@ def _is_watched() -> bool:
 def opens_for_losses(arrays: Sequence[Any]) -> bool:
     """Whether arrays are plain tensors of which one asks for a gradient."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.is_grad_enabled():
+    if torch is None or not torch.is_grad_enabled() or _is_watched():
         return False
-    if not _are_of_cpu(arrays) or _is_watched():
-        return False
-    return any(array.requires_grad for array in arrays)
+    asked = False
+    for array in arrays:
+        if not _is_of_cpu(array):
+            return False
+        asked = asked or array.requires_grad
+    return asked
 
 
 def recorded(
@@ -151,10 +150,10 @@ def recorded(
     """Values that were computed from tensors outside of torch, as one step that torch records.
 
     ``slopes`` turns derivatives by the values into those by the tensors, as far as these ask for
-    some, in the order of their numbers; None for zero. ``again`` makes the values of tensors inside
-    of torch, for derivatives of derivatives.
+    some, in the order of their numbers; None for zero. ``again``, which the step keeps, makes the
+    values of tensors inside of torch, for derivatives of derivatives.
     """
-    found: tuple[Array, ...] = _step().apply(values, slopes, again, *tensors)
+    found: tuple[Array, ...] = _step().apply((values, slopes, again), *tensors)
     return found
 
 
@@ -164,18 +163,18 @@ def _step() -> Any:
 
     class Step(torch.autograd.Function):  # type: ignore[name-defined, misc]
         @staticmethod
-        def forward(ctx: Any, values: Any, slopes: Any, again: Any, *tensors: Array) -> Any:
+        def forward(ctx: Any, made: Any, *tensors: Array) -> Any:
+            values, ctx.slopes, ctx.again = made
             ctx.save_for_backward(*tensors)
             ctx.set_materialize_grads(False)
-            ctx.slopes, ctx.again = slopes, again
-            return tuple(map(torch.from_numpy, values))
+            return tuple([torch.from_numpy(value) for value in values])
 
         @staticmethod
         def backward(ctx: Any, *by_values: Array | None) -> Any:
             tensors = ctx.saved_tensors
-            wanted = ctx.needs_input_grad[3:]
+            wanted = ctx.needs_input_grad[1:]
             if all(g is None for g in by_values):
-                return (None,) * (3 + len(tensors))
+                return (None,) * (1 + len(tensors))
             if torch.is_grad_enabled():
                 found = _slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
             else:
@@ -184,7 +183,7 @@ def _step() -> Any:
                     _slope_outside(slope, tensor) if want else None
                     for slope, tensor, want in zip(slopes, tensors, wanted, strict=True)
                 ]
-            return None, None, None, *found
+            return None, *found
 
     def _slope_outside(slope: Any, tensor: Array) -> Array:
         if slope is None:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from kuq import answers, door, estimates, scores, standard_errors
+from kuq import answers, door, estimates, scores, standard_errors, walks
 from kuq._array import (
     Array,
     adopted,
@@ -70,16 +70,21 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
                 return function(*args, **kwargs)
             with one_thread_each():
                 return function(*args, **kwargs)
-        if like is None or is_traced(like):
+        if like is None:
             return function(*args, **kwargs)
-        seen = None if door.is_recorded(like) else door.seen(args, kwargs)
+        recorded = door.is_recorded(like)
+        if recorded and not large:
+            return walks.repeated(function, args, kwargs)
+        if is_traced(like):
+            return function(*args, **kwargs)
+        seen = None if recorded else door.seen(args, kwargs)
         if seen is not None:
             return door.left_result(call(*seen[0], **seen[1]), like)
         torch = torch_of(like) if large else None
         if torch is None:
             return function(*args, **kwargs)
         with one_torch_thread(torch):
-            return function(*args, **kwargs)
+            return walks.repeated(function, args, kwargs)
 
     return call
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from kuq import _compiled, door
-from kuq._array import Array, is_array
+from kuq._array import Array, all_finite, is_array, validating
 from kuq.distributions.atoms import Atoms, Products
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
@@ -53,6 +53,36 @@ _MOST_WALKS = 512
 Answer = TypeVar("Answer")
 
 
+def repeated(
+    function: Callable[..., Answer], args: tuple[Any, ...], settings: dict[str, Any]
+) -> Answer:
+    """What a public function says of tensors that ask for a gradient.
+
+    If a call like this one was answered by one step, this one takes it at once.
+    """
+    tensors: list[Array] = []
+    given = (*args, *settings.values())
+    key = _signature(given, tensors)
+    walk = None
+    if key is not None:
+        key += (function, *settings)
+        try:
+            walk = _WALKS.get(key)
+        except TypeError:  # a list, which is no key
+            key = None
+    if walk is not None and _is_open(tensors) and _are_finite(given):
+        found: Answer | None = walk.step(tensors)
+        if found is not None:
+            return found
+    result = function(*args, **settings)
+    if key is not None and walk is None:
+        step: Any = getattr(result, "grad_fn", None)
+        taken = getattr(step, "again", None)
+        if isinstance(taken, Walk) and list(map(id, step.saved_tensors)) == list(map(id, tensors)):
+            _remember(key, taken)
+    return result
+
+
 def answered(
     function: Callable[..., Answer],
     predictions: Sequence[Prediction],
@@ -65,9 +95,7 @@ def answered(
         return None
     tensors: list[Array] = []
     key = _signature(predictions, tensors)
-    if key is None or not door.opens_for_losses(tensors) or not _compiled.serves_losses():
-        return None
-    if len(set(map(id, tensors))) < len(tensors):  # one that has two places
+    if key is None or not _is_open(tensors):
         return None
     key += (function, score, options, *settings.items())
     walk = _WALKS.get(key, _UNKNOWN)
@@ -75,21 +103,22 @@ def answered(
         if not isinstance(score, Kernel) or not door.is_neutral(score):
             return None
         walk = _found(function, predictions, tensors, score, options, settings)
-        with _FINDING:
-            if len(_WALKS) >= _MOST_WALKS:
-                _WALKS.clear()
-            _WALKS[key] = walk
-    if walk is None:
-        return None
-
-    def again(others: Sequence[Array]) -> list[Array]:
-        replaced = dict(zip(map(id, tensors), others, strict=True))
-        same = [p.mapped(lambda array: replaced[id(array)]) for p in predictions]
-        return _arrays_among(function(*same, score, options, **settings))
-
-    assert isinstance(walk, Walk)
-    found: Answer | None = walk.step(tensors, again)
+        _remember(key, walk)
+    found: Answer | None = walk.step(tensors) if isinstance(walk, Walk) else None
     return found
+
+
+def _is_open(tensors: list[Array]) -> bool:
+    """Whether tensors can be read, and a step of all of them is what is asked for."""
+    if not door.opens_for_losses(tensors) or not _compiled.serves_losses():
+        return False
+    return len(set(map(id, tensors))) == len(tensors)  # none has two places
+
+
+def _are_finite(given: Iterable[Any]) -> bool:
+    """Whether outcomes are as they have to be; laws have been looked at."""
+    tensor = sys.modules["torch"].Tensor
+    return not validating() or all(all_finite(one) for one in given if isinstance(one, tensor))
 
 
 # What is remembered.
@@ -99,25 +128,35 @@ _UNKNOWN = object()
 _FINDING = threading.Lock()
 
 
-def _signature(laws: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | None:
+def _remember(key: Any, walk: Walk | None) -> None:
+    with _FINDING:
+        if len(_WALKS) >= _MOST_WALKS:
+            _WALKS.clear()
+        _WALKS[key] = walk
+
+
+def _signature(given: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | None:
     """What an answer depends on beside the numbers in tensors, which are put into the list.
 
     None for laws of which no walk is remembered.
     """
     found: list[Any] = []
     tensor = sys.modules["torch"].Tensor
-    for law in laws:
+    for law in given:
         kind = type(law)
         found.append(kind)
+        parts: Iterable[Any] = (law,)
         if kind is Ensemble:
             groups = _signature(law.groups, tensors)
             if groups is None or law.weights is not None:
                 return None
             found.append(groups)
             continue
-        if kind not in _ARRANGED:
+        if kind in _ARRANGED:
+            parts = vars(law).values()
+        elif isinstance(law, Prediction):
             return None
-        for part in vars(law).values():
+        for part in parts:
             if isinstance(part, tensor):
                 tensors.append(part)
                 found += (part.shape, part.dtype, part.requires_grad, part.is_contiguous())
@@ -144,13 +183,13 @@ class _Place(NamedTuple):
         """Add the derivative by the array to those by the tensors."""
         if self.source is not None:
             before = slopes[self.source]
-            slopes[self.source] = slope.ravel() if before is None else before + slope.ravel()
+            slopes[self.source] = slope if before is None else before.ravel() + slope.ravel()
             return
         assert self.positions is not None
         total = np.bincount(self.positions.ravel(), slope.ravel(), starts[-1])
         for k, (start, stop) in enumerate(itertools.pairwise(starts)):
-            before = slopes[k]
-            slopes[k] = total[start:stop] if before is None else before + total[start:stop]
+            before, own = slopes[k], total[start:stop]
+            slopes[k] = own if before is None else before.ravel() + own
 
 
 class _Group(NamedTuple):
@@ -166,6 +205,8 @@ class _Group(NamedTuple):
 class Walk:
     """An answer about predictions of certain shapes."""
 
+    #: asks the same of tensors, step by step
+    ask: Callable[[Sequence[Array]], Any]
     differential: Differential
     #: whether the form takes laws in any units
     any_units: bool
@@ -185,9 +226,11 @@ class Walk:
     #: the same if those are tensors as they are, which need no look
     direct: tuple[int, ...] | None
 
-    def step(
-        self, tensors: Sequence[Array], again: Callable[[Sequence[Array]], list[Array]]
-    ) -> Any:
+    def __call__(self, tensors: Sequence[Array]) -> list[Array]:
+        """The arrays of the answer, recorded step by step."""
+        return _arrays_among(self.ask(tensors))
+
+    def step(self, tensors: Sequence[Array]) -> Any:
         """The answer as one step that torch records; None where digits would be lost."""
         measure: Measure | None = self.measure
         arrays: list[Array]
@@ -207,10 +250,10 @@ class Walk:
         ]
 
         def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-            rows = [None if by is None else _in_a_row(by) for by in by_values]
+            rows = [by if by is None or by.ndim == 1 else by.reshape(-1) for by in by_values]
             return self._given_back(by_arrays(rows))
 
-        return _with_arrays(self.answer, door.recorded(values, tensors, slopes, again))
+        return _with_arrays(self.answer, door.recorded(values, tensors, slopes, self))
 
     def _usual(self, arrays: Sequence[np.ndarray]) -> Measure | None:
         """The measure, if laws can be taken as they are."""
@@ -235,12 +278,6 @@ class Walk:
             if slope is not None:
                 place.given_back(slope, found, self.starts)
         return found
-
-
-def _in_a_row(by_value: np.ndarray) -> np.ndarray:
-    """Derivatives by a value; that of a sum is one number for all."""
-    row = by_value.reshape(-1)
-    return row if any(row.strides) else row[:1]
 
 
 def _arrays_among(answer: Any) -> list[Array]:
@@ -352,7 +389,15 @@ def _found(
     ]
     dtype = np.result_type(*[door.entered(tensor).dtype for tensor in tensors])
     computing = dtype if any_units else np.dtype(np.float64)
+    number = {id(tensor): k for k, tensor in enumerate(tensors)}
+    numbered = [p.mapped(lambda array: number[id(array)]) for p in predictions]
+
+    def ask(others: Sequence[Array]) -> Any:
+        same = [p.mapped(others.__getitem__) for p in numbered]
+        return function(*same, score, options, **settings)
+
     return Walk(
+        ask,
         form.differential(stack, wanted, shares),
         any_units,
         measure,

@@ -55,6 +55,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(forceinline=True, **_FLAGS)(function)
 
 
+def spliced(function: Callable[..., Any]) -> Any:
+    """The same before anything is compiled: faster than ``inlined`` for what one caller has."""
+    return numba.njit(inline="always", **_FLAGS)(function)
+
+
 @inlined
 def fill(row, value):
     """As a loop it compiles faster than an assignment to a slice."""
@@ -63,20 +68,18 @@ def fill(row, value):
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """The same as a call of its own: kernels that have many of them compile faster."""
-    return numba.njit(**_FLAGS)(function)
+    """The same as a call of its own: kernels that have many of them compile faster.
 
+    It is compiled once for all whole numbers; numba would take every constant for a type.
+    """
+    dispatcher = numba.njit(**_FLAGS)(function)
+    template = dispatcher.get_call_template
 
-@called
-def product(factor, first, second, result, size):
-    for k in range(size):
-        result[k] = factor * first[k] * second[k]
+    def for_any_numbers(args: Any, kws: Any) -> Any:
+        return template(tuple(map(types.unliteral, args)), kws)
 
-
-@called
-def add(factor, first, second, total, size):
-    for k in range(size):
-        total[k] += factor * first[k] * second[k]
+    dispatcher.get_call_template = for_any_numbers
+    return dispatcher
 
 
 def emitted(function: Callable[..., Any]) -> Any:
@@ -94,35 +97,36 @@ def _pointer(context: Any, address: Any) -> Any:
     return types.voidptr(types.int64), code
 
 
-@inlined
-def _copy(source, step, result):
+@spliced
+def _copy(source, step, result, size):
     if step == 1:  # which vectorises
-        for k in range(result.size):
+        for k in range(size):
             result[k] = source[k]
     else:
-        for k in range(result.size):
+        for k in range(size):
             result[k] = source[k * step]
 
 
 @called
-def read(addresses, itemsize, place, start, default, result):
-    """Numbers of a row of an array at one of the addresses, with a step between them.
+def read(addresses, itemsize, place, start, default, rows, i, size):
+    """Numbers of an array at one of the addresses, with a step between them, to row i of rows.
 
     ``place`` is the array, −1 for none, the position of the first number, and the step.
     """
-    source, first, step = place[0], place[1], place[2]
+    source, first, step = place
+    result = rows[i]
     if source < 0:
         fill(result, default)
         return
     pointer = _pointer(addresses[source] + (first + start * step) * itemsize)
-    length = (result.size - 1) * step + 1
+    length = (size - 1) * step + 1
     if itemsize == 8:
-        _copy(carray(pointer, (length,), np.float64), step, result)
+        _copy(carray(pointer, (length,), np.float64), step, result, size)
     else:
-        _copy(carray(pointer, (length,), np.float32), step, result)
+        _copy(carray(pointer, (length,), np.float32), step, result, size)
 
 
-@inlined
+@spliced
 def _put(row, factor, size, step, result):
     if step == 1:
         for k in range(size):
@@ -133,14 +137,14 @@ def _put(row, factor, size, step, result):
 
 
 @called
-def write(address, itemsize, first, step, row, factor, size):
-    """A row times factors to the numbers from the ``first`` on, with a step between them."""
+def write(address, itemsize, first, step, rows, i, factors, j, size):
+    """Row i times factors to the numbers from the ``first`` on, with a step between them."""
     pointer = _pointer(address + first * itemsize)
     length = (size - 1) * step + 1
     if itemsize == 8:
-        _put(row, factor, size, step, carray(pointer, (length,), np.float64))
+        _put(rows[i], factors[j], size, step, carray(pointer, (length,), np.float64))
     else:
-        _put(row, factor, size, step, carray(pointer, (length,), np.float32))
+        _put(rows[i], factors[j], size, step, carray(pointer, (length,), np.float32))
 
 
 def reduction(function: Callable[..., Any]) -> Any:

@@ -17,7 +17,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from kuq._array import Array, address_of, from_numpy, index_array, namespace
+from kuq._array import Array, from_numpy, index_array, namespace
 from kuq._compiled import twin
 from kuq._special import erfcx
 from kuq.distributions.atoms import Atoms, LowRanks, Normals, Points, Products
@@ -254,16 +254,14 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
     pairs, alone = _counted(rows, np.asarray(stack.member_weights(), dtype=np.float64), single)
     atoms = (places, targets, owners, shares, pairs, alone)
     ends = (len(asked) if few else 2, used, n)
-    whole = _Part(slice(None), slice(None), (-1, n, 1) if single else (1, 1, used))
+    statistics = twin("forms.scalar_slopes").statistics
+    name = "distance" if points else "absolute"
 
     def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
-        name = "distance" if points else "absolute"
-        itemsize = arrays[0].dtype.itemsize
-        found = twin("forms.scalar_slopes").statistics(
+        found = statistics(
             "gaussian" if type(measure.score) is Gaussian else name,
             measure.bandwidth,
-            [address_of(array, itemsize) for array in (*arrays, *given)],
-            itemsize,
+            (*arrays, *given),
             *atoms,
             0.0 if single else CLOSE,
             *ends,
@@ -273,15 +271,30 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
         values, slopes = found
 
         def by_arrays(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-            factors = by_values if few else np.split(by_statistics(asked, by_values, n), [member])
-            if few and (single or all(by is None or by.size == 1 for by in by_values)):
-                row = whole.of(slopes, factors).ravel()  # at once for all arrays
-                return [None if part is None else row[part.own] for part in parts]
-            return [None if part is None else part.of(slopes, factors) for part in parts]
+            if few and single:
+                rows, factors = slopes.reshape(len(slopes), -1, n), by_values
+            elif few and all(by is None or by.strides == (0,) for by in by_values):  # of a sum
+                rows, factors = slopes, [by if by is None else by[:1] for by in by_values]
+            else:
+                if not few:
+                    by_values = np.split(by_statistics(asked, by_values, n), [member])
+                return [None if part is None else part.of(slopes, by_values) for part in parts]
+            row = _total(rows, factors).reshape(-1)  # at once for all arrays
+            return [None if part is None else row[part.own] for part in parts]
 
         return values[-len(asked) :], by_arrays
 
     return run
+
+
+def _total(rows: np.ndarray, factors: Sequence[np.ndarray | None]) -> np.ndarray:
+    """The sum of rows times factors."""
+    total: np.ndarray | None = None
+    for row, factor in zip(rows, factors, strict=True):
+        if factor is not None:
+            total = row * factor if total is None else total + row * factor
+    assert total is not None
+    return total
 
 
 class _Part(NamedTuple):
@@ -293,14 +306,11 @@ class _Part(NamedTuple):
 
     def of(self, slopes: np.ndarray, factors: Sequence[np.ndarray | None]) -> np.ndarray:
         """The sum of rows of slopes times factors (n,), or (M, n) for those of each member."""
-        total: np.ndarray | None = None
-        for row, factor in zip(slopes, factors, strict=True):
-            if factor is not None:
-                each = factor[self.members] if factor.ndim > 1 and len(factor) > 1 else factor
-                term = row[self.own].reshape(self.shape) * each[..., None]
-                total = term if total is None else total + term
-        assert total is not None
-        return total
+        each = [
+            by[self.members] if by is not None and len(by) > 1 < by.ndim else by for by in factors
+        ]
+        rows = slopes[:, self.own].reshape(-1, *self.shape)
+        return _total(rows, [None if by is None else by[..., None] for by in each])
 
 
 def _counted(asked: np.ndarray, weights: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarray]:

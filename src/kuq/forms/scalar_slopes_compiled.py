@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from kuq._array import address_of
+from kuq._array import Array, address_of, as_tensor
 from kuq._numba.compiling import (
     Int,
     Real,
-    add,
+    called,
     fill,
-    inlined,
     inputs,
     kernel,
     outputs,
     positions,
-    product,
     read,
+    spliced,
     spread,
     write,
 )
@@ -54,12 +53,12 @@ _SIGNATURE = (
 # difference comes with all of its digits.
 
 
-@inlined
+@spliced
 def _absolute_atom(s):
     return s * (1.0 / _ROOT_PI), 1.0 / _ROOT_PI
 
 
-@inlined
+@spliced
 def _absolute_pair(gap, change, s, t):
     """With e = (s − t)/(r + s + t), 2s/r − 1 = e (2t/r + 1), which is no difference of close
     numbers; one division serves for both denominators.
@@ -80,24 +79,24 @@ def _absolute_pair(gap, change, s, t):
     return value, error, ds if spread_out else limit, dt if spread_out else limit
 
 
-@inlined
+@spliced
 def _point_atom(s):
     return 0.0, 0.0
 
 
-@inlined
+@spliced
 def _distance_pair(gap, change, s, t):
     return gap, 1.0, 0.0, 0.0
 
 
-@inlined
+@spliced
 def _gaussian_atom(u):
     u = _cut(u)
     a = 1.0 / math.sqrt(1.0 + 4.0 * u * u)
     return 2.0 * (u * a) * (u * a) / (1.0 + a), 2.0 * (u * a) * a * a
 
 
-@inlined
+@spliced
 def _gaussian_pair(gap, change, u, v):
     """With a = (1 + 4u²)^(−½) and b of v, c = (1 + 2u² + 2v²)^(−1) and z = gap² c the slope by u is
     2u (c^(3/2) e^(−z) (1 − 2z) − a³), here as differences that keep their digits.
@@ -120,25 +119,51 @@ def _gaussian_pair(gap, change, u, v):
     return value, 2.0 * gap * c * root * rest, du, dv
 
 
-# The engine.
+# The engine. Rows of columns stand in tables, of which functions are told the rows: taken out of
+# them here, every row would be code of its own to compile.
 
 
-@inlined
-def _pair_row(pair, x, y, s, t, inverse, found, size):
+@spliced
+def _pair_row(pair, x, s, i, j, units, found, size):
     """D of two atoms, and its slopes by the location of the first and both scales."""
     for k in range(size):
-        difference = (x[k] - y[k]) * inverse[k]
+        inverse = units[1, k]
+        difference = (x[i, k] - x[j, k]) * inverse
         value, slope, slope_s, slope_t = pair(
             _cut(abs(difference)),
-            _cut((s[k] - t[k]) * inverse[k]),
-            _cut(s[k] * inverse[k]),
-            _cut(t[k] * inverse[k]),
+            _cut((s[i, k] - s[j, k]) * inverse),
+            _cut(s[i, k] * inverse),
+            _cut(s[j, k] * inverse),
         )
         slope = slope if difference > 0.0 else -slope
         found[0, k] = value
         found[1, k] = slope if difference != 0.0 else 0.0
         found[2, k] = slope_s
         found[3, k] = slope_t
+
+
+@called
+def _set(rows, i, value):
+    fill(rows[i], value)
+
+
+@called
+def _multiply(rows, i, j, result):
+    first, second, product = rows[i], rows[j], rows[result]
+    for k in range(product.size):
+        product[k] = first[k] * second[k]
+
+
+@called
+def _add(factor, weights, i, values, j, totals, result, size):
+    first, second, total = weights[i], values[j], totals[result]
+    for k in range(size):
+        total[k] += factor * first[k] * second[k]
+
+
+@called
+def _take_units(x, s, width, start, units, size):
+    _units(x, s, width[start : start + size], units[0, :size], units[1, :size])
 
 
 def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
@@ -166,93 +191,89 @@ def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
         count, sums = owners.size, pairs.shape[0]
         several = count > alone.shape[1]
         block = min(max(_BLOCK_NUMBERS // count, _SHORTEST_BLOCK), _LONGEST_BLOCK, end - begin)
-        x, s, w = np.empty((count, block)), np.empty((count, block)), np.empty((count, block))
-        # Rows of all sums, and behind them those of the slopes of each.
+        x, s = np.empty((count, block)), np.empty((count, block))
+        # Weights of atoms, ones, and the weights of a pair.
+        one, both = count, count + 1
+        w = np.empty((count + 2, block))
+        # Sums, and behind them the slopes of each.
         total = np.empty((sums + 3 * count * sloped, block))
-        found, both, one = np.empty((4, block)), np.empty(block), np.empty(block)
-        unit, inverse = np.empty(block), np.empty(block)
-        fill(one, 1.0)
-        fill(both, 1.0)
-        fill(unit, 1.0)
-        fill(inverse, 1.0)
+        found = np.empty((4, block))
+        # Of values, one over those of atoms, and ones.
+        units = np.empty((3, block))
         heads = False
         for i in range(count):
-            fill(w[i], shares[i])
+            _set(w, i, shares[i])
             for r in range(sums):
                 heads = heads or alone[r, owners[i]] != 0.0
+        for row in range(2):
+            _set(w, count + row, 1.0)
+        for row in range(3):
+            _set(units, row, 1.0)
         for start in range(begin, end, block):
             size = min(block, end - start)
             for i in range(count):
-                read(sources, itemsize, places[0, i], start, 0.0, x[i, :size])
-                read(sources, itemsize, places[1, i], start, 0.0, s[i, :size])
-                if several:
-                    read(sources, itemsize, places[2, i], start, shares[i], w[i, :size])
+                for p in range(3 if several else 2):
+                    place = places[p, i, 0], places[p, i, 1], places[p, i, 2]
+                    default = shares[i] if p == 2 else 0.0
+                    rows = x if p == 0 else (s if p == 1 else w)
+                    read(sources, itemsize, place, start, default, rows, i, size)
             if itemsize == 8 or width.size:  # no square of a float32 leaves the range
-                _units(x, s, width[start : start + size], unit[:size], inverse[:size])
+                _take_units(x, s, width, start, units, size)
             for r in range(sums):
-                fill(total[r, :size], 0.0)
+                _set(total, r, 0.0)
             for b in range(sloped):
                 for p in range(3):
                     for i in range(count):
                         if targets[p, i] >= 0:
-                            fill(total[sums + (3 * b + p) * count + i, :size], 0.0)
-            # Slopes are added where they are wanted; as a function it would count references.
+                            _set(total, sums + (3 * b + p) * count + i, 0.0)
             for i in range(count):
                 for j in range(i + 1, count):
-                    _pair_row(pair, x[i], x[j], s[i], s[j], inverse, found, size)
+                    _pair_row(pair, x, s, i, j, units, found, size)
                     if several:
-                        product(1.0, w[i], w[j], both, size)
+                        _multiply(w, i, j, both)
                     for r in range(sums):
                         share = pairs[r, owners[i], owners[j]]
                         if share == 0.0:
                             continue
-                        add(share, both, found[0], total[r], size)
-                        if r >= sloped:
-                            continue
-                        by = sums + 3 * count * r
-                        if targets[0, i] >= 0:
-                            add(share, both, found[1], total[by + i], size)
-                        if targets[0, j] >= 0:
-                            add(-share, both, found[1], total[by + j], size)
-                        by += count
-                        if targets[1, i] >= 0:
-                            add(share, both, found[2], total[by + i], size)
-                        if targets[1, j] >= 0:
-                            add(share, both, found[3], total[by + j], size)
-                        by += count
-                        if targets[2, i] >= 0:
-                            add(share, w[j], found[0], total[by + i], size)
-                        if targets[2, j] >= 0:
-                            add(share, w[i], found[0], total[by + j], size)
+                        _add(share, w, both, found, 0, total, r, size)
+                        for end_of_pair in range(2 if r < sloped else 0):
+                            own, other = (j, i) if end_of_pair else (i, j)
+                            for p in range(3):
+                                if targets[p, own] < 0:
+                                    continue
+                                factor = -share if p == 0 and end_of_pair else share
+                                weight = other if p == 2 else both
+                                slope = 1 if p == 0 else (2 + end_of_pair if p == 1 else 0)
+                                row = sums + (3 * r + p) * count + own
+                                _add(factor, w, weight, found, slope, total, row, size)
             for i in range(count if heads else 0):
                 for k in range(size):
-                    found[0, k], found[1, k] = atom(s[i, k] * inverse[k])
+                    found[0, k], found[1, k] = atom(s[i, k] * units[1, k])
                 for r in range(sums):
                     share = alone[r, owners[i]]
                     if share == 0.0:
                         continue
-                    add(share, w[i], found[0], total[r], size)
-                    by = sums + 3 * count * r
-                    if r < sloped and targets[1, i] >= 0:
-                        add(share, w[i], found[1], total[by + count + i], size)
-                    if r < sloped and targets[2, i] >= 0:
-                        add(share, one, found[0], total[by + 2 * count + i], size)
+                    _add(share, w, i, found, 0, total, r, size)
+                    for p in range(1, 3 if r < sloped else 1):
+                        if targets[p, i] >= 0:
+                            row = sums + (3 * r + p) * count + i
+                            _add(share, w, i if p == 1 else one, found, 2 - p, total, row, size)
             for k in range(size if lost.size else 0):
                 kept, between = total[sums - 2, k], total[sums - 1, k]
                 if between > 0.0 and kept <= close * between:
                     lost[0] = 1.0
-            # In units of a column values alone change; in bandwidths the slopes do.
             for r in range(sums - 2 * lost.size):
-                write(values, itemsize, r * n + start, 1, total[r], unit, size)
+                write(values, itemsize, r * n + start, 1, total, r, units, 0, size)
             for b in range(sloped):
                 for p in range(3):
-                    factor = unit if p == 2 else (inverse if width.size else one)
+                    # In units of a column values alone change; in bandwidths the slopes do.
+                    unit = 0 if p == 2 else (1 if width.size else 2)
                     for i in range(count):
                         if targets[p, i] >= 0:
                             step = places[p, i, 2]
                             place = b * stride + targets[p, i] + start * step
-                            row = total[sums + (3 * b + p) * count + i]
-                            write(slopes, itemsize, place, step, row, factor, size)
+                            row = sums + (3 * b + p) * count + i
+                            write(slopes, itemsize, place, step, total, row, units, unit, size)
 
     return loop
 
@@ -264,11 +285,13 @@ _LOOPS = {
 }
 
 
+_NOTHING = np.empty(0)
+
+
 def statistics(
     name: str,
     bandwidth: np.ndarray | float | None,
-    sources: Sequence[int],
-    itemsize: int,
+    sources: Sequence[Array],
     places: np.ndarray,
     targets: np.ndarray,
     owners: np.ndarray,
@@ -282,25 +305,26 @@ def statistics(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Sums (R, n) over atoms and pairs of atoms, and slopes of the first of them (S, numbers).
 
-    Location, scale and weight of T atoms stand in arrays at the addresses ``sources``, contiguous
-    and of one precision: ``places`` (3, T, 3) tells the array, the position of the first column
-    and the step to the next one, or −1 for a scale of zero and for one of the weights ``shares``
-    (T,). Slopes have the same order; ``targets`` (3, T) are the positions of their first columns
-    among ``stride`` numbers, −1 for those that nobody wants. ``owners`` (T,) are the members.
+    Location, scale and weight of T atoms stand in the arrays ``sources`` of NumPy or torch,
+    contiguous and of one precision: ``places`` (3, T, 3) tells the array, the position of the first
+    column and the step to the next one, or −1 for a scale of zero and for one of the weights
+    ``shares`` (T,). Slopes have the same order; ``targets`` (3, T) are the positions of their first
+    columns among ``stride`` numbers, −1 for those that nobody wants. ``owners`` (T,) are members.
 
     ``pairs`` (R, M, M) and ``alone`` (R, M) are what D of a pair of atoms and H of an atom count in
     a sum, times their weights. Where ``close`` is not zero, there are two more: a difference, and
     what it is left from. The result is None if in any column it is not more than that share of it.
     """
-    width = np.empty(0)
+    width, lost = _NOTHING, np.zeros(1) if close else _NOTHING
     if bandwidth is not None:
         width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
-    lost = np.zeros(1) if close else np.empty(0)
+    itemsize = sources[0].dtype.itemsize
     dtype = np.float64 if itemsize == 8 else np.float32
     values = np.empty((len(pairs) - 2 * lost.size, n), dtype)
     slopes = np.empty((sloped, stride), dtype)
-    atoms = (np.array(sources), itemsize, places, targets, owners, shares, pairs, alone)
-    results = (address_of(values, itemsize), address_of(slopes, itemsize), sloped, stride, n)
+    addresses = np.array([address_of(array, itemsize) for array in sources])
+    atoms = (addresses, itemsize, places, targets, owners, shares, pairs, alone)
+    results = (as_tensor(values).data_ptr(), as_tensor(slopes).data_ptr(), sloped, stride, n)
 
     def task(start: int, stop: int) -> None:
         _LOOPS[name](*atoms, width, close, lost, *results, start, stop)
