@@ -70,7 +70,7 @@ class Gram(Form):
             alone = []
             for law in stack.take(some).groups:  # members become entries of one batch
                 count = law.atoms.lead[0]
-                one = Stack((law.reshape_lead((1, count * some.shape[0])),))
+                one = Stack((law.flatten_batch(members=False),))
                 sums, _, _ = _pooled_sums(measure.at(xp.concat([some] * count)), one)
                 alone.append(xp.reshape(sums, (count, -1)))
             return xp.concat(alone, axis=0)
