@@ -93,7 +93,9 @@ class Ensemble(Prediction):
         self.dtype = self._common_dtype()
         if self.member_count == 0:
             raise ShapeError("an Ensemble needs at least one member, got none")
-        self.weights = None if weights is None else self._normalised(weights)
+        if weights is not None:
+            weights = _normalised(weights, self.member_count, self.reference)
+        self.weights: Array | None = weights
         #: In which group of every level a member is, (M, levels).
         self.paths = np.arange(self.member_count)[:, None] if paths is None else paths
 
@@ -167,9 +169,6 @@ class Ensemble(Prediction):
             stop = start + group.batch_shape[0]
             yield slice(start, stop), group
             start = stop
-
-    def _normalised(self, weights: Any) -> Array:
-        return _normalised(weights, self.member_count, self.reference)
 
     def counting(self) -> Ensemble:
         """The members that count: those of weight zero change nothing.
