@@ -1,9 +1,9 @@
 """Flows and samplers on two equations in equal time: ``python -m benchmarks.operators``.
 
-Small Fourier neural operators on 64 points, two members, one seed of simulations.
+Small Fourier neural operators on 64 points, two members, three seeds of simulations.
 Each representation gets as many epochs as fit into the same CPU time. The table goes into
-docs/flows.md, the numbers into operators.json (``--render``: only the table). About one minute
-of one core.
+docs/flows.md, the numbers into operators.json (``--render``: only the table). About three
+minutes of one core.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.page import markdown
 
 EQUATIONS = {"burgers": "Burgers'", "kuramoto-sivashinsky": "Kuramoto-Sivashinsky"}
 REPRESENTATIONS = ("sampler", "flow")
-SEEDS = range(1)
+SEEDS = range(3)
 #: CPU seconds of a training, and how many trajectories there are to learn from and to test on.
 SECONDS, LEARNED, TESTED = 8.0, 300, 100
 
