@@ -346,8 +346,8 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     inner = xp.zeros_like(entropies)
     rows, columns = np.triu_indices(count, 1)
     for part in pieces(len(rows), n, measure.budget, atoms.loc):
-        pair = rows[part], columns[part]
-        owners = atoms.owners[pair[0]], atoms.owners[pair[1]]
+        pair = np.stack([rows[part], columns[part]])
+        owners = atoms.owners[pair]
         (x, y), (s, t) = _taken(atoms.loc, pair), _taken(atoms.scale, pair)
         values, magnitude = _between(measure, x, s, y, t, 0)
         if atoms.weights is not None:
@@ -364,9 +364,11 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     return Statistics(entropies + inner, total, _lost(measure, atoms, total, size))
 
 
-def _taken(array: Array, places: tuple[np.ndarray, np.ndarray]) -> list[Array]:
-    """Rows for the first and for the second of every pair."""
-    return [namespace(array).take(array, index_array(k, array), axis=0) for k in places]
+def _taken(array: Array, places: np.ndarray) -> tuple[Array, Array]:
+    """Rows for the first and for the second of every pair, at ``places`` (2, P)."""
+    rows = namespace(array).take(array, index_array(places.ravel(), array), axis=0)
+    count = places.shape[1]
+    return rows[:count, ...], rows[count:, ...]
 
 
 def _entropy(measure: Measure, scale: Array) -> Array:
