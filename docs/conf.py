@@ -21,7 +21,7 @@ extensions = [
     "mathml",
     "printed",
 ]
-exclude_patterns = ["_build", "_extensions", "results/quick"]
+exclude_patterns = ["_build", "_extensions", "results/paper", "results/quick"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nitpicky = True
