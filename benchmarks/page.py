@@ -98,13 +98,12 @@ From profiles of single rows on a quiet machine, for those who want to know why 
   look at the size of the numbers 1.5 and copies of groups 0.3. The three lines of NumPy that it is
   compared with check nothing, and above the runs they see only means, which is enough for variances
   and for no other score.
-- **Losses.** A step with the CRPS of 1000 normals takes 140 µs. The compiled pass, value and
-  slopes, takes 5 of them, and what torch does around any loss takes 29 (leaves, exp, mean, and
-  their gradients). The rest hardly depends on the number of inputs: 46 µs for one step that torch
-  records, with its arrays and its gradient; 18 to recognise the walk; 22 to make the law and 20
-  from the entrance to the walk, where some 12 of these 42 are looks for NaN and negative scales.
-  Plain torch looks at nothing and takes 105 µs. It is ahead up to some 8000 inputs in float64 and
-  40 000 in float32.
+- **Losses.** A step with the CRPS of 1000 normals takes about 110 µs. The compiled pass, value and
+  slopes, takes 6 of them, and what torch does around any loss takes 29 (leaves, exp, mean, and
+  their gradients). The rest hardly depends on the number of inputs: 30 µs for one step that torch
+  records, with its arrays and its gradient; 12 to make the law and 15 to recognise the call, where
+  some 12 of these 27 are looks for NaN and negative scales; and what the same code costs when it
+  is not in the processor's cache. Plain torch looks at nothing and takes 105 µs.
 - **Gradients.** `torch.cdist` has its own code for the gradient, which cannot be differentiated
   again; the losses of kuq can. The low-rank loss is recorded step by step: one row takes 3.9 ms
   beside 1.4 ms in plain torch, and they meet at about 16 rows of 4070 cells.
