@@ -91,6 +91,6 @@ def test_the_page_is_made_from_the_stored_cells():
         assert representation in models.REPRESENTATIONS
         assert 0 <= int(split) < 20
         allowed = {models.settings(representation)}
-        if name in ("kin8nm", "power-plant", "protein-tertiary-structure"):
+        if (name, representation) == ("protein-tertiary-structure", "flow"):
             allowed |= models.FORMER
         assert values["settings"] in allowed, f"{key} is of former defaults"
