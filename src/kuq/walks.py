@@ -389,11 +389,13 @@ def _found(
     ]
     dtype = np.result_type(*[door.entered(tensor).dtype for tensor in tensors])
     computing = dtype if any_units else np.dtype(np.float64)
-    number = {id(tensor): k for k, tensor in enumerate(tensors)}
-    numbered = [p.mapped(lambda array: number[id(array)]) for p in predictions]
+    # Shapes without numbers stand for the tensors, which a walk must not keep.
+    empty = {id(tensor): np.broadcast_to(0.0, tensor.shape) for tensor in tensors}
+    number = {id(empty[id(tensor)]): k for k, tensor in enumerate(tensors)}
+    shapes = [p.mapped(lambda array: empty[id(array)]) for p in predictions]
 
     def ask(others: Sequence[Array]) -> Any:
-        same = [p.mapped(others.__getitem__) for p in numbered]
+        same = [p.mapped(lambda shape: others[number[id(shape)]]) for p in shapes]
         return function(*same, score, options, **settings)
 
     return Walk(
