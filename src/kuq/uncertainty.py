@@ -118,7 +118,7 @@ def decompose(
     draws: int | None = None,
     seed: int | None = None,
     directions: int | None = None,
-    max_memory: float = ...,
+    max_memory: float = 268435456,  # DEFAULT_MEMORY; the reference shows what stands here
 ) -> Uncertainty: ...
 
 
@@ -135,7 +135,7 @@ def decompose(
     rtol: float = 1e-8,
     draws: int | None = None,
     seed: int | None = None,
-    max_memory: float = ...,
+    max_memory: float = 268435456,  # DEFAULT_MEMORY; the reference shows what stands here
 ) -> Partition: ...
 
 
