@@ -80,9 +80,9 @@ From profiles of single rows on a quiet machine, for those who want to know why 
 - **W1, generic.** A pair of normals costs 36 to 41 ns, of which `scipy.special.erf` and
   `numpy.expm1` take 10 each; 17 simple array operations, each a pass over the cache, share the
   rest. With these two functions alone the ratio would be about 14×. Compiled code takes 6 to 7 ns.
-- **W2-diagonal.** Compiled, a coordinate of a pair costs 2.7 ns; a prototype with nothing around
-  it took 2.4. The time of the peer changes by a factor of two from run to run (202 to 372 ms
-  have been seen), and the ratio with it, from 10× to 18×.
+- **W2-diagonal.** Compiled, a call takes 8.8 ms, 1.2 ns for a coordinate of a pair. The time of the
+  peer changes by a factor of two from run to run (202 to 424 ms have been seen), and the ratio with
+  it, from 23× to 48×.
 - **W3.** Centring, one matrix product and the root of the distances, written out in NumPy, take
   0.65 of 0.9 ms per row at N = 5, where the checks of finiteness and of size are two of five passes
   over the draws (16× without them), and 30 of 31 ms at N = 50, where the product itself runs at
