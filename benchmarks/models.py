@@ -29,8 +29,6 @@ PAGE = ROOT / "docs" / "models.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 REPRESENTATIONS = ("normal", "mixture", "sampler", "flow", "evidential")
 MEMBERS, DRAWS = 5, 200
-#: The flow on protein with two layers, until it is run again with three.
-FORMER = frozenset(("465ca6145262",))
 #: The rows as the collection of Gal and Ghahramani has them: the numbers in that order, in SHA-256.
 ORDER = {
     "concrete": "d0e2d2f0f50277624d7d00b98c4e8b66",
@@ -184,8 +182,7 @@ def _shown(found: dict[int, dict[str, Any]], name: str) -> str:
     ours = np.mean([values["crps"] for values in found.values()])
     alone = [values["single"] for values in found.values()]
     before = "" if None in alone else f"{np.mean(alone):.4g} / "
-    former = "*" if any(c["settings"] in FORMER for c in found.values()) else ""
-    return f"{before}{ours:.4g} ({ratio(found, name):.2f}, n={len(found)}{former})"
+    return f"{before}{ours:.4g} ({ratio(found, name):.2f}, n={len(found)})"
 
 
 def render() -> None:
