@@ -20,21 +20,23 @@ def _curves(
 ) -> dict[str, list[list[tuple[float, float]]]]:
     """Curves of means over seeds, by score: one for each data set, representation, component."""
     table = by_cell(case.evidence.of(experiment, quantity), along_x=True, component=True)
-    found: dict[str, dict[tuple[str, str, str], list[tuple[float, float]]]] = {}
+    by_score: dict[str, dict[tuple[str, str, str], list[tuple[float, float]]]] = {}
     for cell, e in estimates(table).items():
         if cell.x is not None and cell.x > 0 and e.mean > 0:
             key = (cell.dataset, cell.representation, cell.component)
-            found.setdefault(cell.score, {}).setdefault(key, []).append((cell.x, e.mean))
-    return {score: [sorted(curve) for curve in curves.values()] for score, curves in found.items()}
+            by_score.setdefault(cell.score, {}).setdefault(key, []).append((cell.x, e.mean))
+    return {
+        score: [sorted(curve) for curve in curves.values()] for score, curves in by_score.items()
+    }
 
 
 def _slopes(
-    curves: dict[str, list[list[tuple[float, float]]]], part: float = 0.5
+    curves: dict[str, list[list[tuple[float, float]]]], share: float = 0.5
 ) -> dict[str, float]:
     """Exponents of power laws, fitted to the upper part of every curve, averaged by score."""
     slopes = {}
     for score, family in curves.items():
-        tails = [c[-max(3, round(part * len(c))) :] for c in family if len(c) >= 3]
+        tails = [c[-max(3, round(share * len(c))) :] for c in family if len(c) >= 3]
         if tails:
             fits = [_exponent(tail) for tail in tails]
             slopes[score] = float(np.mean(fits))
@@ -54,7 +56,7 @@ def _listing(values: dict[str, float], form: str = ".2f") -> str:
 
 def _runtime_slopes(case: Case) -> dict[str, float]:
     """Of all draws but the fewest, whose fixed costs show: the more, the less times scatter."""
-    return _slopes(_curves(case, "runtime", "seconds_samples"), part=0.85)
+    return _slopes(_curves(case, "runtime", "seconds_samples"), share=0.85)
 
 
 def _flat_squared_error(case: Case) -> Verdict:
@@ -69,11 +71,11 @@ def _flat_squared_error(case: Case) -> Verdict:
 
 def _quadratic_in_draws(case: Case) -> Verdict:
     slopes = _runtime_slopes(case)
-    known = {s: slopes[s] for s in _KERNELS if s in slopes}
-    if not known:
+    kernel_slopes = {s: slopes[s] for s in _KERNELS if s in slopes}
+    if not kernel_slopes:
         return undecided("no runtime of kernel scores against N")
     return decided(
-        all(1.5 <= p <= 2.5 for p in known.values()),
+        all(1.5 <= p <= 2.5 for p in kernel_slopes.values()),
         f"seconds grow as N^p with p: {_listing(slopes)}; below 2, kuq is faster than the paper's "
         "estimate (sorting, pooled products)",
     )

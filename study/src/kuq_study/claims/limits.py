@@ -42,10 +42,12 @@ def _bounded_influence(case: Case) -> Verdict:
 
 
 def _unbounded_influence(case: Case) -> Verdict:
-    found = {name: _largest_influence(case, s) for name, s in _SCORES.items() if name != "Gaussian"}
-    text = ", ".join(f"{name} AU {a:.3g}, EU {e:.3g}" for name, (a, e) in found.items())
+    influences = {
+        name: _largest_influence(case, s) for name, s in _SCORES.items() if name != "Gaussian"
+    }
+    text = ", ".join(f"{name} AU {a:.3g}, EU {e:.3g}" for name, (a, e) in influences.items())
     # The entropy of the log score grows with log σ: 10⁶ gives no more than log(2·10⁶) ≈ 14.5.
-    holds = all(e > 1e3 and a > 10 for a, e in found.values())
+    holds = all(e > 1e3 and a > 10 for a, e in influences.values())
     return decided(holds, f"largest influence of members up to 10⁶ away or wide: {text}")
 
 

@@ -49,16 +49,16 @@ def _for_each(
     """The statement for every representation; there may be two data sets only (images)."""
 
     def test(case: Case) -> Verdict:
-        parts = [
+        verdicts = [
             rank_verdict(
                 case, experiment, statement, needs, r, least_datasets=2, comparisons=comparisons
             )
             for r in representations
         ]
-        text = "; ".join(part.numbers for part in parts)
-        if any(part.status is Status.FAILS for part in parts):
+        text = "; ".join(v.numbers for v in verdicts)
+        if any(v.status is Status.FAILS for v in verdicts):
             return decided(False, text)
-        reasons = {part.reason: None for part in parts if part.status is Status.UNDECIDED}
+        reasons = {v.reason: None for v in verdicts if v.status is Status.UNDECIDED}
         return undecided(text, "; ".join(reasons)) if reasons else decided(True, text)
 
     return test
@@ -84,26 +84,26 @@ def _se_competitive(ranks: Averages) -> bool:
 
 
 def _better_than_random(case: Case) -> Verdict:
-    found = estimates(by_cell(case.evidence.single(SELECTIVE, "prr", "total")))
-    if len(found) < 10:
-        return undecided(f"{len(found)} results of selective prediction; at least 10 are needed")
+    ratios = estimates(by_cell(case.evidence.single(SELECTIVE, "prr", "total")))
+    if len(ratios) < 10:
+        return undecided(f"{len(ratios)} results of selective prediction; at least 10 are needed")
     return share_above(
-        [cell.dataset for cell in found],
-        [e.mean < 1 for e in found.values()],
+        [cell.dataset for cell in ratios],
+        [e.mean < 1 for e in ratios.values()],
         0.95,
-        lambda share: f"PRR below 1 in {100 * share:.1f} % of {len(found)} results",
+        lambda share: f"PRR below 1 in {100 * share:.1f} % of {len(ratios)} results",
     )
 
 
 def _near_ceiling(case: Case) -> Verdict:
-    found = estimates(by_cell(case.evidence.single(OOD, "auroc", "epistemic")))
-    if len(found) < 8:
-        return undecided(f"{len(found)} results of OOD detection; at least 8 are needed")
+    aurocs = estimates(by_cell(case.evidence.single(OOD, "auroc", "epistemic")))
+    if len(aurocs) < 8:
+        return undecided(f"{len(aurocs)} results of OOD detection; at least 8 are needed")
     verdict = share_above(
-        [cell.dataset for cell in found],
-        [e.mean >= 0.9 for e in found.values()],
+        [cell.dataset for cell in aurocs],
+        [e.mean >= 0.9 for e in aurocs.values()],
         0.9,
-        lambda share: f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(found)}",
+        lambda share: f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(aurocs)}",
     )
     return if_real(case, verdict, OOD)
 
@@ -119,18 +119,18 @@ def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
             by_cell(case.evidence.single(OOD, f"{quantity}{end}", "epistemic"))
             for end in ("", "_low", "_high")
         )
-        found = {
+        aurocs = {
             cell.score: e
             for cell, e in with_bounds(estimates(means), low, high).items()
             if (cell.dataset, cell.representation) == (dataset, "sampler")
         }
-        if not found:
+        if not aurocs:
             return undecided("not in this run")
         text = ", ".join(
-            f"{name_of(s, SCORES).text} {in_words(e, '.4f')}" for s, e in found.items()
+            f"{name_of(s, SCORES).text} {in_words(e, '.4f')}" for s, e in aurocs.items()
         )
         text = f"AUROC{' by trajectory' if quantity != 'auroc' else ''}: {text}"
-        return all_above(found.values(), least_auroc, text)
+        return all_above(aurocs.values(), least_auroc, text)
 
     return test
 
@@ -141,24 +141,24 @@ def _three_best(ranks: Averages) -> bool:
 
 
 def _significantly_best(case: Case) -> Verdict:
-    found = case.ranking(ACTIVE)
-    if found is None or not np.isfinite(found.average("gaussian")):
+    ranking = case.ranking(ACTIVE)
+    if ranking is None or not np.isfinite(ranking.average("gaussian")):
         return undecided("no active learning under the Gaussian kernel")
-    mine = found.scores.index("gaussian")
+    mine = ranking.scores.index("gaussian")
     p = {
-        s: float(found.result.wilcoxon_p[mine, found.scores.index(s)])
-        for s in found.scores
+        s: float(ranking.result.wilcoxon_p[mine, ranking.scores.index(s)])
+        for s in ranking.scores
         # The energy score of scalars is the CRPS; by itself it has two data sets in the paper.
         if s not in ("gaussian", "energy")
     }
-    known = {s: value for s, value in p.items() if np.isfinite(value)}
+    tested = {s: value for s, value in p.items() if np.isfinite(value)}
     names = {**SCORES, **RANDOM}
-    text = ", ".join(f"{name_of(s, names).text} p = {value:.2g}" for s, value in known.items())
+    text = ", ".join(f"{name_of(s, names).text} p = {value:.2g}" for s, value in tested.items())
     text = f"signed-rank tests against the Gaussian kernel, Holm-corrected: {text}"
-    if len(known) < 3 or found.datasets < 5:
+    if len(tested) < 3 or ranking.datasets < 5:
         return undecided(f"{text}; too few data sets or scores")
-    best = all(found.average("gaussian") < found.average(s) for s in known)
-    return decided(best and max(known.values()) < 0.05, text)
+    best = all(ranking.average("gaussian") < ranking.average(s) for s in tested)
+    return decided(best and max(tested.values()) < 0.05, text)
 
 
 def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
