@@ -38,12 +38,12 @@ def load_data(cell: Cell, context: Context) -> Dataset:
 
 def load_own_data(cell: Cell, data_dir: Path | None) -> Dataset:
     """What the user's own function gives."""
-    found = cell.entries[cell.dataset].load()(data_dir, cell.seed, **cell.data)
-    if not isinstance(found, Dataset):
+    data = cell.entries[cell.dataset].load()(data_dir, cell.seed, **cell.data)
+    if not isinstance(data, Dataset):
         raise ParameterError(
-            f"{cell.dataset!r} must return a kuq.datasets.Dataset, got {type(found).__name__}"
+            f"{cell.dataset!r} must return a kuq.datasets.Dataset, got {type(data).__name__}"
         )
-    return found
+    return data
 
 
 def _fewer(data: Dataset, rows: int, seed: int) -> Dataset:

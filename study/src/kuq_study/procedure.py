@@ -87,9 +87,9 @@ def find_procedure(name: str, entries: Mapping[str, Any]) -> Procedure:
             f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}, and your own as "
             "'file.py:name'"
         )
-    found = entries[name].load()
-    if not isinstance(found, Procedure):
+    procedure = entries[name].load()
+    if not isinstance(procedure, Procedure):
         raise ParameterError(
-            f"{name!r} must be a kuq_study.Procedure(predict, evaluate), got {found!r}"
+            f"{name!r} must be a kuq_study.Procedure(predict, evaluate), got {procedure!r}"
         )
-    return found
+    return procedure

@@ -10,9 +10,9 @@ from kuq_study.procedure import Procedure
 
 def _loader(name: str) -> Callable[[], Procedure]:
     def load() -> Procedure:
-        found = import_module(f"kuq_study.procedures.{name}").PROCEDURE
-        assert isinstance(found, Procedure)
-        return found
+        procedure = import_module(f"kuq_study.procedures.{name}").PROCEDURE
+        assert isinstance(procedure, Procedure)
+        return procedure
 
     return load
 

@@ -28,7 +28,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
 
     So the experiments on one data set train once for all of them.
     """
-    own = {cell.dataset, cell.representation}
+    names = {cell.dataset, cell.representation}
     return {
         "predictions of": "test and shifted rows, with what the rows are",
         "kuq": kuq.__version__,
@@ -38,7 +38,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
         "train_rows": cell.train_rows,
         "data": dict(cell.data),
         "model": dict(cell.model),
-        "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in own},
+        "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in names},
         **cell.data_settings(),
     }
 
