@@ -114,9 +114,9 @@ def _predictions(
     start, cpu_start = time.perf_counter(), time.process_time()
     digest = procedure.training_digest(task.cell)
     path = task.run / PREDICTIONS / f"{digest}.npz"
-    known = task.checksums.get(digest)
+    checksum = task.checksums.get(digest)
     arrays: Mapping[str, Any] | None = None
-    if path.exists() and known in (None, file_digest(path)):
+    if path.exists() and checksum in (None, file_digest(path)):
         arrays = load_arrays(path, digest)
     trained = arrays is None
     if trained:
@@ -142,10 +142,10 @@ def _predictions(
 
 def _checked(record: Any, cell: Cell) -> Record:
     """A record of this cell with texts and floats: what the store takes for granted."""
-    own = (cell.experiment, cell.dataset, cell.representation, cell.seed)
+    place = (cell.experiment, cell.dataset, cell.representation, cell.seed)
     if not isinstance(record, Record):
         raise TypeError(f"evaluate must give kuq_study.Record objects, got {record!r}")
-    if (record.experiment, record.dataset, record.representation, record.seed) != own:
+    if (record.experiment, record.dataset, record.representation, record.seed) != place:
         raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
     for text in (record.quantity, record.score, record.component):
         text.encode()

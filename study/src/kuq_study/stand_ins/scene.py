@@ -208,8 +208,8 @@ def _through_box(origin: Vectors, ray: Vectors, half: Vectors) -> tuple[Pixels, 
 
 
 def _through_ellipsoid(origin: Vectors, ray: Vectors, half: Vectors) -> tuple[Pixels, Pixels]:
-    o = [part / h for part, h in zip(origin, half, strict=True)]
-    d = [part / h for part, h in zip(ray, half, strict=True)]
+    o = [x / h for x, h in zip(origin, half, strict=True)]
+    d = [x / h for x, h in zip(ray, half, strict=True)]
     square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
     slope = o[0] * d[0] + o[1] * d[1] + o[2] * d[2]
     rest = slope * slope - square * (o[0] * o[0] + o[1] * o[1] + o[2] * o[2] - 1)

@@ -108,8 +108,8 @@ def _cars(generator: np.random.Generator) -> list[Solid]:
         solids.append(_box(cabin, (0.74, 0.58 * length, 0.26), (0.1, 0.13, 0.16), "PLAIN"))
         roof = (x, ahead + length + 0.1, 1.46 + tall)
         solids.append(_box(roof, (0.72, 0.52 * length, 0.035), paint, "PLAIN"))
-        for part in (-0.62, 0.62):
-            wheel = (x, ahead + length * (1 + part), 0.3)
+        for axle in (-0.62, 0.62):
+            wheel = (x, ahead + length * (1 + axle), 0.3)
             solids.append(_box(wheel, (0.84, 0.3, 0.3), (0.03, 0.03, 0.03), "PLAIN"))
         ahead += 2 * length + generator.uniform(3.0, 14.0)
     return solids
