@@ -38,7 +38,7 @@ def _calls() -> dict[str, Callable[[], Any]]:
     )
     evidential = kuq.NormalInverseGamma(rng.normal(size=(200, 4)), 1.0, 3.0, 1.0, event_ndim=1)
     scalars = kuq.Ensemble(kuq.Samples(rng.normal(size=(10, 200, 200))))
-    found: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Callable[[], Any]] = {
         "draws of fields, energy": lambda: kuq.decompose(draws, kuq.Energy()),
         "draws of fields, Gaussian": lambda: kuq.decompose(draws, kuq.Gaussian(40.0)),
         "draws of fields, matrix": lambda: kuq.member_divergences(draws, kuq.Energy()),
@@ -55,12 +55,12 @@ def _calls() -> dict[str, Callable[[], Any]]:
     try:
         import torch
     except ImportError:
-        return found
+        return calls
     tensors = kuq.Ensemble(kuq.Samples(torch.asarray(fields), event_ndim=1))
     torch_normals = kuq.Ensemble(kuq.Normal(torch.asarray(loc), torch.asarray(scale), event_ndim=1))
-    found["torch: draws of fields, energy"] = lambda: kuq.decompose(tensors, kuq.Energy())
-    found["torch: normal fields, CRPS"] = lambda: kuq.decompose(torch_normals, kuq.CRPS())
-    return found
+    calls["torch: draws of fields, energy"] = lambda: kuq.decompose(tensors, kuq.Energy())
+    calls["torch: normal fields, CRPS"] = lambda: kuq.decompose(torch_normals, kuq.CRPS())
+    return calls
 
 
 def _measure(repetitions: int, seconds: float) -> dict[str, float]:
@@ -109,8 +109,8 @@ def _in_process(environment: dict[str, str], repetitions: int, seconds: float) -
         capture_output=True,
         text=True,
     )
-    found: dict[str, float] = json.loads(ended.stdout)
-    return found
+    times: dict[str, float] = json.loads(ended.stdout)
+    return times
 
 
 def main() -> int:
