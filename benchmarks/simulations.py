@@ -85,15 +85,15 @@ def against_py_pde(count: int, repeats: int) -> list[Finding]:
     """Ratios of CPU time per trajectory; the calls of both sides alternate."""
     solve = py_pde()
     solve(0.01)  # compiles what is kept
-    own, whole, short = [], [], []
+    ours, whole, short = [], [], []
     for _ in range(repeats):
-        own.append(per_trajectory(count, 1))
+        ours.append(per_trajectory(count, 1))
         whole.append(cpu_seconds(lambda: solve(FINAL_TIME))[0])
         short.append(cpu_seconds(lambda: solve(FINAL_TIME / 98))[0])
     steps = (min(whole) - min(short)) * 98 / 97
     return [
-        Finding("py-pde, per call, over kuq", min(whole) / min(own)),
-        Finding("py-pde, steps alone, over kuq", steps / min(own)),
+        Finding("py-pde, per call, over kuq", min(whole) / min(ours)),
+        Finding("py-pde, steps alone, over kuq", steps / min(ours)),
     ]
 
 
@@ -111,10 +111,10 @@ def large(count: int) -> list[Finding]:
     ]
 
 
-def text(found: list[Finding]) -> str:
+def text(findings: list[Finding]) -> str:
     """The findings in columns."""
     rows = []
-    for finding in found:
+    for finding in findings:
         goal = GOALS[finding.name]
         bound = "–" if goal is None else f"{'≥' if goal[2] else '≤'} {number(goal[0])} {goal[1]}"
         rows.append((finding.name, finding.verdict, number(finding.value), bound))
@@ -127,10 +127,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=2, help="for very many trajectories (2)")
     options = parser.parse_args(arguments)
     os.environ.update(fresh.limit_threads(1))
-    found = against_py_pde(*((64, 1) if options.quick else (256, 3)))
+    findings = against_py_pde(*((64, 1) if options.quick else (256, 3)))
     os.environ.update(fresh.limit_threads(options.threads))  # kuq reads it at every call
-    found += large(256 if options.quick else 10_000)
-    print(text(found))
+    findings += large(256 if options.quick else 10_000)
+    print(text(findings))
     return 0
 
 

@@ -46,7 +46,7 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
         fewer = problems.first_rows(problem, share[name])
         calls[name] = lambda solve=peer.solve, fewer=fewer: solve(fewer)
     timings = alternate(calls, repeats)
-    exact = workload.exact(problems.part(problem, workload.probe))
+    exact = workload.exact(problems.sliced(problem, workload.probe))
     contestants = {}
     for name, timing in timings.items():
         factor = rows / share[name]
@@ -106,26 +106,26 @@ def run_gradient(case: gradients.GradientCase, quick: bool, repeats: int) -> dic
 
 def run_large(quick: bool) -> dict[str, float]:
     """CRPS of very many outcomes, and of very many members: time and memory of one call."""
-    found = {}
+    costs = {}
     cases = {"million outcomes": (10, 1_000_000), "1000 × 1000": (1000, 1000)}
     for name, (members, outcomes) in cases.items():
         problem = problems.normals(members, outcomes // 10 if quick else outcomes)
         solve = in_form("default", lambda problem=problem: of_normals(kuq.CRPS())(problem))
         peak, lasted = peak_memory(solve)
         outputs = 3 * problem["loc"][0].nbytes / MIB
-        found[f"{name}, time"] = lasted * (10 if quick else 1)
-        found[f"{name}, memory"] = max(0.0, peak - outputs)
-    return found
+        costs[f"{name}, time"] = lasted * (10 if quick else 1)
+        costs[f"{name}, memory"] = max(0.0, peak - outputs)
+    return costs
 
 
 def run_directions(quick: bool) -> dict[str, float]:
     """One entropy of very many draws: time, memory above inputs, and how sure it is."""
     draws = problems.draws(1, 1, 10_000 if quick else 100_000, 10)["values"][0, 0]
     law = kuq.Samples(draws * np.linspace(1, 2, 10), 1)  # of one size in all directions: no error
-    found: list[kuq.Estimate] = []
+    estimates: list[kuq.Estimate] = []
 
     def solve() -> None:
-        found[:] = [kuq.entropy(law, kuq.Energy(), directions=1000)]
+        estimates[:] = [kuq.entropy(law, kuq.Energy(), directions=1000)]
 
     solve()  # compiled code is there
     peak, lasted = peak_memory(in_form("default", solve))
@@ -133,7 +133,7 @@ def run_directions(quick: bool) -> dict[str, float]:
     return {
         f"{name}, time": lasted * (10 if quick else 1),
         f"{name}, memory": peak,
-        f"{name}, error": 100 * float(found[0].standard_error / found[0].value),
+        f"{name}, error": 100 * float(estimates[0].standard_error / estimates[0].value),
     }
 
 

@@ -62,7 +62,7 @@ def one_by_one(
     optimisers = [torch.optim.Adam(member.parameters(), 1e-3) for member in members]
 
     def epoch() -> list[float]:
-        found = []
+        losses = []
         for member, optimiser in zip(members, optimisers, strict=True):
             total = 0.0
             order = torch.randperm(len(x))
@@ -77,8 +77,8 @@ def one_by_one(
                 loss.mean().backward()
                 optimiser.step()
                 total += float(loss.detach().mean())
-            found.append(total)
-        return found
+            losses.append(total)
+        return losses
 
     return epoch
 
@@ -97,7 +97,7 @@ def mlp_calls(quick: bool) -> Calls:
 
     def member() -> nn.Module:
         sizes = (8, 50, 50)
-        hidden = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.GELU())]
+        hidden = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.GELU())]
         return nn.Sequential(*hidden, nn.Linear(50, 2))
 
     calls["one by one"] = one_by_one([member() for _ in range(10)], x, y, 32)
@@ -187,8 +187,8 @@ class PlainFlow(nn.Module):
         place = torch.cos(angle) * start + torch.sin(angle) * residual
         target = torch.cos(angle) * residual - torch.sin(angle) * start
         turns = angle * torch.tensor([1.0, 2.0, 4.0])
-        known = self.first(x)[:, None].expand(-1, pairs, -1)
-        joined = torch.cat([known, place, torch.sin(turns), torch.cos(turns)], dim=-1)
+        features = self.first(x)[:, None].expand(-1, pairs, -1)
+        joined = torch.cat([features, place, torch.sin(turns), torch.cos(turns)], dim=-1)
         error = (self.last(self.second(joined)) - target).square()[..., 0].mean(1)
         return (crps + scale.detach() * error).mean()
 
