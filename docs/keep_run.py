@@ -52,8 +52,8 @@ def keep(run: Path) -> Path:
         )
     with replacing(kept, KEPT, [run]) as new:
         new.mkdir()
-        found = read_run(run)
-        evidence = Evidence(found.records, found.fields, measured=found.measured)
+        content = read_run(run)
+        evidence = Evidence(content.records, content.fields, measured=content.measured)
         tables = [*rank_tables(evidence), *result_tables(evidence)]
         if tables:
             (new / "tables").mkdir()

@@ -84,7 +84,7 @@ def keep_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
     for position, line in enumerate(lines):
         if ">>>" not in line and "|" in line:
             parts = LITERAL.split(line)
-            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+            parts[::2] = [prose.replace("|", r"\|") for prose in parts[::2]]
             lines[position] = "".join(parts)
 
 
@@ -95,7 +95,7 @@ def readable(
     module = sys.modules.get(getattr(obj, "__module__", ""))
     if signature is None or module is None:
         return None
-    signature = CONSTANT.sub(lambda found: repr(getattr(module, found[0])), signature)
+    signature = CONSTANT.sub(lambda match: repr(getattr(module, match[0])), signature)
     signature = MADE.sub("...", signature)
     return ALIAS.sub(r"\1", signature), ALIAS.sub(r"\1", returned) if returned else returned
 
