@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from kuq_study.claims.claim import Case, Claim, Verdict, undecided
@@ -151,10 +151,6 @@ def _saturates(case: Case) -> Verdict:
     return all_below(ratios.values(), 1.5, f"largest over smallest error for δ ≥ 1.5: {text}")
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
-
-
 #: The same order in other settings: how their claims end, what they say, and where it stands.
 _OTHER_ORDERS = (
     ("appendix", "members trained as the appendix says and M = 25", APPENDIX),
@@ -163,55 +159,55 @@ _OTHER_ORDERS = (
 )
 
 CLAIMS = (
-    _claim(
+    Claim(
         "robust-au",
         "With over-confident members and M = 25, AU under the Gaussian kernel stays stable at "
         "all distortions: below 5 %.",
         "Section 6, robustness tables",
         partial(_stays_below, 5.0, "aleatoric", OVERFITTED),
     ),
-    _claim(
+    Claim(
         "robust-eu",
         "With over-confident members and M = 25, EU under the Gaussian kernel stays stable at "
         "all distortions: below 30 %.",
         "Section 6, robustness tables",
         partial(_stays_below, 30.0, "epistemic", OVERFITTED),
     ),
-    _claim(
+    Claim(
         "robust-au-appendix",
         "With members trained as the appendix says and M = 25, AU under the Gaussian kernel stays "
         "below 5 %.",
         "Section 6 with appendix D",
         partial(_stays_below, 5.0, "aleatoric", APPENDIX),
     ),
-    _claim(
+    Claim(
         "robust-eu-appendix",
         "With members trained as the appendix says and M = 25, EU under the Gaussian kernel stays "
         "below 30 %.",
         "Section 6 with appendix D",
         partial(_stays_below, 30.0, "epistemic", APPENDIX),
     ),
-    _claim(
+    Claim(
         "degrade-au",
         "AU under squared error and energy score degrades by two orders of magnitude or more.",
         "Section 6, robustness analysis",
         partial(_degrades, "aleatoric", ("squared", "energy"), 100.0),
     ),
-    _claim(
+    Claim(
         "degrade-eu",
         "EU under log score, squared error and energy score degrades by two orders of magnitude "
         "or more.",
         "Section 6, robustness analysis",
         partial(_degrades, "epistemic", ("log", "squared", "energy"), 100.0),
     ),
-    _claim(
+    Claim(
         "order-au",
         "With over-confident members and M = 25, AU under squared error suffers more than under "
         "the energy score, and there more than under the Gaussian kernel, at every δ ≥ 0.5.",
         "Section 6, robustness tables",
         partial(_ordering, "aleatoric", ("squared",), OVERFITTED),
     ),
-    _claim(
+    Claim(
         "order-eu",
         "With over-confident members and M = 25, EU under log score and squared error suffers "
         "more than under the energy score, and there more than under the Gaussian kernel, at "
@@ -220,7 +216,7 @@ CLAIMS = (
         partial(_ordering, "epistemic", ("log", "squared"), OVERFITTED),
     ),
     *(
-        _claim(
+        Claim(
             f"order-{short}-{setting}",
             f"With {words}, the order of scores for {short.upper()} at δ ≥ 0.5 is the same.",
             "Section 6 with appendix D",
@@ -232,14 +228,14 @@ CLAIMS = (
             ("eu", "epistemic", ("log", "squared")),
         )
     ),
-    _claim(
+    Claim(
         "slower-growth",
         "AU under log score and energy score grows notably slower than under squared error: by "
         "a factor of ten at the largest δ.",
         "Appendix D, robustness",
         _slower,
     ),
-    _claim(
+    Claim(
         "saturation",
         "The error of the Gaussian kernel saturates: it changes by less than half for δ ≥ 1.5.",
         "Appendix D, robustness tables and figure",

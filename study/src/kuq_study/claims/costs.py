@@ -117,42 +117,38 @@ def _one_rate_for_all(case: Case) -> Verdict:
     return decided(spread < 0.2, f"exponents differ by {spread:.2f}: {_listing(slopes)}")
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
-
-
 CLAIMS = (
-    _claim(
+    Claim(
         "cost-se",
         "The cost of the squared error is at most linear in the number of draws.",
         "Appendix C, computational complexity",
         _flat_squared_error,
     ),
-    _claim(
+    Claim(
         "cost-kernels",
         "Kernel scores of samples cost N² per pair of members.",
         "Appendix C, computational complexity",
         _quadratic_in_draws,
     ),
-    _claim(
+    Claim(
         "cost-second",
         "For 100 images and M = 10 every kernel measure takes less than a second.",
         "Appendix C, empirical runtime",
         _below_a_second,
     ),
-    _claim(
+    Claim(
         "rate-members",
         "The error of a finite ensemble falls like 1/√M.",
         "Appendix C, approximation error",
         _rate("error_members", "M"),
     ),
-    _claim(
+    Claim(
         "rate-samples",
         "The error of finite samples falls like 1/√N.",
         "Appendix C, approximation error",
         _rate("error_samples", "N"),
     ),
-    _claim(
+    Claim(
         "rate-alike",
         "The rate in M is the same for every score.",
         "Appendix C, approximation error",

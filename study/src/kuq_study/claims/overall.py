@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -168,38 +167,34 @@ def _noise_grows_with_time(case: Case) -> Verdict:
     return decided(min(correlations.values()) > 0.5, f"correlation of AU with time: {text}")
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
-
-
 CLAIMS = (
-    _claim(
+    Claim(
         "some-kernel",
         "In each of the three ranked protocols at least one of the proposed kernel scores "
         "outperforms both baselines.",
         "Section 6, findings",
         _some_kernel_beats_baselines,
     ),
-    _claim(
+    Claim(
         "each-kernel",
         "Each of the proposed kernel scores outperforms both baselines in most protocols.",
         "Section 6, findings",
         _each_kernel_beats_baselines_mostly,
     ),
-    _claim(
+    Claim(
         "no-winner",
         "No single measure is best in all protocols.",
         "Section 6, findings",
         _none_dominates,
     ),
-    _claim(
+    Claim(
         "disentangled",
         "Out of distribution, AU and EU under squared error look almost alike; under the CRPS they "
         "are better told apart.",
         "Section 6, figure of depth fields",
         _disentangled,
     ),
-    _claim(
+    Claim(
         "noise-over-time",
         "For Kuramoto-Sivashinsky, AU under the CRPS increases with time.",
         "Section 6, figure of a prediction",

@@ -161,17 +161,13 @@ def _significantly_best(case: Case) -> Verdict:
     return decided(best and max(tested.values()) < 0.05, text)
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
-
-
 _PRR = "Section 6, selective prediction"
 _AUROC = "Section 6, out-of-distribution detection"
 _LEARNING = "Section 6, active learning"
 _names = ", ".join(name_of(r, REPRESENTATIONS).text for r in ("mixture", "low-rank", "sampler"))
 
 CLAIMS = (
-    _claim(
+    Claim(
         "prr-gaussian",
         "In selective prediction the Gaussian kernel has the best task-weighted average rank.",
         _PRR,
@@ -179,14 +175,14 @@ CLAIMS = (
             SELECTIVE, is_best("gaussian"), against_all("gaussian"), "gaussian", "squared", "crps"
         ),
     ),
-    _claim(
+    Claim(
         "prr-comparable",
         "In selective prediction energy score and CRPS rank slightly worse than the Gaussian "
         "kernel, but comparably (within half a rank).",
         _PRR,
         _total(SELECTIVE, _comparable, _order_or_distance, "gaussian", "energy", "crps"),
     ),
-    _claim(
+    Claim(
         "prr-log",
         "In selective prediction the log score has the worst task-weighted average rank.",
         _PRR,
@@ -194,7 +190,7 @@ CLAIMS = (
             SELECTIVE, is_worst("log"), all_against("log"), "log", "squared", "crps", "gaussian"
         ),
     ),
-    _claim(
+    Claim(
         "prr-expressive",
         f"In selective prediction with expressive representations ({_names}) a strictly proper "
         "kernel score beats log score and squared error.",
@@ -209,7 +205,7 @@ CLAIMS = (
             "gaussian",
         ),
     ),
-    _claim(
+    Claim(
         "prr-se",
         "In selective prediction with unimodal representations (NG, DER) the squared error stays "
         "within half a rank of the best.",
@@ -218,19 +214,19 @@ CLAIMS = (
             SELECTIVE, ("normal", "evidential"), _se_competitive, None, "squared", "gaussian"
         ),
     ),
-    _claim(
+    Claim(
         "prr-random",
         "Rejection by uncertainty beats random rejection almost everywhere (95 % of results).",
         "Appendix D, table of PRR",
         _better_than_random,
     ),
-    _claim(
+    Claim(
         "ood-crps",
         "In OOD detection the CRPS has the best average rank.",
         _AUROC,
         _total(OOD, is_best("crps"), against_all("crps"), "crps", "squared", "energy", "gaussian"),
     ),
-    _claim(
+    Claim(
         "ood-energy",
         "In OOD detection the energy score follows second among kernel scores.",
         _AUROC,
@@ -244,7 +240,7 @@ CLAIMS = (
             "squared",
         ),
     ),
-    _claim(
+    Claim(
         "ood-se",
         "In OOD detection the squared error has the worst average rank.",
         _AUROC,
@@ -258,7 +254,7 @@ CLAIMS = (
             "gaussian",
         ),
     ),
-    _claim(
+    Claim(
         "ood-log-normal",
         "In OOD detection the log score is best for univariate normal predictions, NG and DER.",
         _AUROC,
@@ -272,7 +268,7 @@ CLAIMS = (
             "squared",
         ),
     ),
-    _claim(
+    Claim(
         "ood-log-lora",
         "In OOD detection the log score fails for the multivariate normal: worst for LoRa.",
         _AUROC,
@@ -280,26 +276,26 @@ CLAIMS = (
             OOD, ("low-rank",), is_worst("log"), all_against("log"), "log", "crps", "squared"
         ),
     ),
-    _claim(
+    Claim(
         "ood-ceiling",
         "In OOD detection AUROC is near one almost everywhere: 0.9 or more in 90 % of results.",
         _AUROC,
         _near_ceiling,
     ),
-    _claim(
+    Claim(
         "ood-ks",
         "Kuramoto-Sivashinsky with another length is detected perfectly (AUROC of 0.995 or more "
         "under every score).",
         "Appendix D, table of AUROC",
         _level("kuramoto-sivashinsky", 0.995),
     ),
-    _claim(
+    Claim(
         "ood-burgers",
         "Burgers' equation with another viscosity is detected with an AUROC of 0.93 or more.",
         "Appendix D, table of AUROC",
         _level("burgers", 0.93),
     ),
-    _claim(
+    Claim(
         "al-gaussian",
         "In active learning the Gaussian kernel has the best average rank.",
         _LEARNING,
@@ -313,13 +309,13 @@ CLAIMS = (
             "random",
         ),
     ),
-    _claim(
+    Claim(
         "al-significant",
         "In active learning the Gaussian kernel ranks significantly lower than all others.",
         _LEARNING,
         _significantly_best,
     ),
-    _claim(
+    Claim(
         "al-proper",
         "In active learning the three strictly proper kernel scores have the three best ranks.",
         _LEARNING,
@@ -334,13 +330,13 @@ CLAIMS = (
             "random",
         ),
     ),
-    _claim(
+    Claim(
         "al-log",
         "In active learning the log score is worse than random acquisition.",
         _LEARNING,
         _total(ACTIVE, lambda r: r["log"] > r["random"], pairs(("random", "log")), "log", "random"),
     ),
-    _claim(
+    Claim(
         "al-se",
         "In active learning the squared error is worse than random acquisition.",
         _LEARNING,
@@ -352,7 +348,7 @@ CLAIMS = (
             "random",
         ),
     ),
-    _claim(
+    Claim(
         "al-sampler",
         "In active learning with samples (SB) random acquisition is the worst choice.",
         "Section 6, table of ranks in active learning",
