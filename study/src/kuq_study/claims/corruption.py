@@ -45,9 +45,8 @@ def _datasets(errors: Errors) -> list[str]:
 
 
 def _has(errors: Errors, *scores: str) -> bool:
-    return bool(errors) and all(
-        (d, s) in {k[:2] for k in errors} for d in _datasets(errors) for s in scores
-    )
+    curves = {(dataset, score) for dataset, score, _ in errors}
+    return bool(errors) and all((d, s) in curves for d in _datasets(errors) for s in scores)
 
 
 def _stays_below(limit: float, component: str, quantities: tuple[str, ...], case: Case) -> Verdict:

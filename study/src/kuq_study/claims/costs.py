@@ -38,8 +38,7 @@ def _slopes(
     for score, family in curves.items():
         tails = [c[-max(3, round(share * len(c))) :] for c in family if len(c) >= 3]
         if tails:
-            fits = [_exponent(tail) for tail in tails]
-            slopes[score] = float(np.mean(fits))
+            slopes[score] = float(np.mean([_exponent(tail) for tail in tails]))
     return slopes
 
 

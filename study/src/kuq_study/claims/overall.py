@@ -123,12 +123,13 @@ def _none_dominates(case: Case) -> Verdict:
 
 def _is_beaten(case: Case, averages: dict[str, Averages], score: str) -> bool:
     """Whether in some protocol another score is better by more than a tie."""
-    for name, ranks in averages.items():
-        for other in ranks:
-            gap = difference(case, name.replace(" ", "_"), (other, score))
-            if other != score and gap is not None and gap.verdict == "lower":
-                return True
-    return False
+    paired = (
+        difference(case, name.replace(" ", "_"), (other, score))
+        for name, ranks in averages.items()
+        for other in ranks
+        if other != score
+    )
+    return any(gap is not None and gap.verdict == "lower" for gap in paired)
 
 
 def _finite(value: float) -> float:

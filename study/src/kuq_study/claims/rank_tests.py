@@ -42,18 +42,17 @@ def rank_verdict(
     where = "" if representation is None else f" for {REPRESENTATIONS[representation].text}"
     if ranking is None:
         return undecided(f"no results of this protocol{where}")
-    missing = [s for s in needs if not np.isfinite(ranking.average(s))]
+    averages = {s: ranking.average(s) for s in ranking.scores}
+    ranks = {s: rank for s, rank in averages.items() if np.isfinite(rank)}
+    missing = [s for s in needs if s not in ranks]
     if missing:
         return undecided(f"no results{where} under {', '.join(missing)}")
-    numbers = ", ".join(
-        f"{name_of(s, {**SCORES, **RANDOM}).text} {ranking.average(s):.2f}"
-        for s in ranking.scores
-        if np.isfinite(ranking.average(s))
-    )
+    names = {**SCORES, **RANDOM}
+    numbers = ", ".join(f"{name_of(s, names).text} {rank:.2f}" for s, rank in ranks.items())
     numbers = f"average ranks{where}: {numbers} ({ranking.datasets} data sets)"
     if ranking.datasets < least_datasets:
         return undecided(f"{numbers}; at least {least_datasets} are needed")
-    holds = statement({s: ranking.average(s) for s in ranking.scores})
+    holds = statement(averages)
     share = agreement(ranking, statement, needs)
     numbers += f"; true in {100 * share:.0f} % of redrawn collections of data sets"
     if (share if holds else 1 - share) < AGREEMENT:
@@ -61,7 +60,6 @@ def rank_verdict(
     else:
         verdict = decided(holds, numbers)
     if case.ties and comparisons is not None:
-        ranks = {s: ranking.average(s) for s in ranking.scores if np.isfinite(ranking.average(s))}
         verdict = resolved(case, verdict, experiment, comparisons(ranks), representation)
     return if_real(case, verdict, experiment, representation)
 
