@@ -77,7 +77,7 @@ def protocol_ranking(
     return ranking(
         ranked_values(evidence, protocol),
         higher_is_better=protocol.higher_is_better,
-        representations=None if representation is None else (representation,),
+        representation=representation,
         by_task=protocol.by_task and representation is None,
         tie=protocol.tie if ties else 0.0,
     )
