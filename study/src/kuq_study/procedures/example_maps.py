@@ -28,7 +28,7 @@ def example_maps(
     if cell.seed != 0 or np.ndim(splits["test"].y) < 2:
         return {}
     if cell.dataset in _TRAJECTORIES and cell.dataset not in cell.entries:
-        splits = _all_steps(cell, context, splits)
+        splits = _all_steps(cell, context)
     arrays = {}
     for name, split in splits.items():
         steps = np.ndim(split.y) == 2
@@ -45,7 +45,7 @@ def example_maps(
     return arrays
 
 
-def _all_steps(cell: Cell, context: Context, splits: Mapping[str, Split]) -> dict[str, Split]:
+def _all_steps(cell: Cell, context: Context) -> dict[str, Split]:
     """Every step of the first trajectory of each split, of which the data may have only some."""
     from kuq.datasets import load
 
@@ -53,8 +53,8 @@ def _all_steps(cell: Cell, context: Context, splits: Mapping[str, Split]) -> dic
     options = {**cell.data, "pairs": frames - 2, "test_pairs": frames - 2}
     data = load(cell.dataset, data_dir=context.data_dir, seed=cell.seed, **options)
     first = slice(frames - 2)
-    all_steps = {"test": data.test} | ({} if data.shifted is None else {"shifted": data.shifted})
-    return {name: Split(split.x[first], split.y[first]) for name, split in all_steps.items()}
+    splits = {"test": data.test} | ({} if data.shifted is None else {"shifted": data.shifted})
+    return {name: Split(split.x[first], split.y[first]) for name, split in splits.items()}
 
 
 def save_examples(cell: Cell, arrays: Mapping[str, Any], context: Context) -> None:

@@ -19,13 +19,13 @@ from kuq.protocols.detection import OodDetection
 from kuq.uncertainty import decompose
 from kuq_study.bandwidths import TARGETS, Bandwidth
 from kuq_study.cell import Cell
+from kuq_study.kept import from_arrays
 from kuq_study.learners import squared_errors
 from kuq_study.procedure import Context, Procedure
 from kuq_study.procedures.example_maps import save_examples
 from kuq_study.procedures.fitted import (
     Component,
     depends_on,
-    kept_prediction,
     predict,
     scores_and_bandwidth,
 )
@@ -89,7 +89,7 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
         end = "_other_bandwidth"
         yield cell.record(f"bandwidth{end}", bandwidth, score="gaussian")
         yield from detect("gaussian", scores["gaussian"], end)
-    yield from _component_correlations(cell, kept_prediction(arrays, "shifted"), options.rtol)
+    yield from _component_correlations(cell, from_arrays(arrays, "shifted"), options.rtol)
     save_examples(cell, arrays, context)
 
 
@@ -132,7 +132,7 @@ class _Detection:
 
     def _uncertainty(self, rows: str, score: Score) -> Any:
         draws: dict[str, Any] = {"draws": self.options.draws or None, "seed": self.cell.seed}
-        prediction = kept_prediction(self.arrays, rows)
+        prediction = from_arrays(self.arrays, rows)
         u = decompose(prediction, score, rtol=self.options.rtol, **draws)
         return np.asarray(u[self.options.component])
 

@@ -14,13 +14,13 @@ from kuq.errors import ParameterError
 from kuq.uncertainty import decompose
 from kuq_study.bandwidths import TARGETS, Bandwidth
 from kuq_study.cell import Cell
+from kuq_study.kept import from_arrays
 from kuq_study.learners import squared_errors
 from kuq_study.procedure import Context, Procedure
 from kuq_study.procedures.example_maps import save_examples
 from kuq_study.procedures.fitted import (
     Component,
     depends_on,
-    kept_prediction,
     predict,
     scores_and_bandwidth,
 )
@@ -54,7 +54,7 @@ class Options:
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
     """Prediction-rejection ratio and retention curve under every score."""
     options = from_table(Options, cell.evaluation, "evaluation")
-    test = kept_prediction(arrays, "test")
+    test = from_arrays(arrays, "test")
     error = squared_errors(arrays["test.mean"], arrays["test.y"])
     scores, bandwidth = scores_and_bandwidth(cell, arrays, options.bandwidth)
     draws: dict[str, Any] = {"draws": options.draws or None, "seed": cell.seed}
