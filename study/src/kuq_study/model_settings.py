@@ -179,7 +179,12 @@ def recipe(representation: str, table: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("norm") == "auto":
         settings["norm"] = "layer" if representation in _NORMALISED else "none"
     settings |= {"backbone": backbone, "loss": _LOSSES[representation]}
-    return {name: None if value == "never" else value for name, value in settings.items()}
+    return without_never(settings)
+
+
+def without_never(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as Python has them: None for "never", as in patience = "never"."""
+    return {name: None if value == "never" else value for name, value in table.items()}
 
 
 def backbone_settings(table: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:

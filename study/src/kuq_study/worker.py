@@ -80,7 +80,7 @@ def run_cell(task: Task) -> CellResult:
     start, cpu_start = time.perf_counter(), time.process_time()
     predictions, trained, message = None, False, ""
     records: tuple[Record, ...] = ()
-    note = _Note(task.run / PROGRESS / f"{task.cell.key.replace('/', '~')}.json")
+    note = _Note(note_file(task.run, task.cell))
     context = Context(task.run, task.data_dir, note)
     try:
         note("starts", 0.0)
@@ -151,6 +151,11 @@ def _checked(record: Any, cell: Cell) -> Record:
         text.encode()
     x = None if record.x is None else float(record.x)
     return dataclasses.replace(record, value=float(record.value), x=x)
+
+
+def note_file(run: Path, cell: Cell) -> Path:
+    """Where a cell that runs tells of its progress."""
+    return run / PROGRESS / f"{cell.key.replace('/', '~')}.json"
 
 
 class _Note:
