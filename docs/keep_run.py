@@ -61,7 +61,7 @@ def keep(run: Path) -> Path:
             for ending in ENDINGS:
                 path = new / "tables" / f"{table.name}.{ending}"
                 path.write_text(FORMATS[ending](table), encoding="utf-8")
-        claims = claims_csv(tuple(judge(evidence)))
+        claims = claims_csv(judge(evidence))
         (new / "claims.csv").write_text(claims, encoding="utf-8", newline="")
         shutil.copytree(run / "fields", new / "fields")
         with TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ FURTHER = re.compile(r"(?:,| and|, and| or) ``\*{0,2}(\w+)``(?=[\s,:;])")
 ANAPHORA = re.compile(r"(?:It|Its|So|They|Their|This|These|Then|Both|Otherwise)\b")
 CONSTANT = re.compile(r"(?<== )[A-Z][A-Z_]+\b")
 #: Defaults that are no code, at which Sphinx gives up a whole signature.
-MADE = re.compile(r"<(?:factory|function \w+)>")
+MADE = re.compile(r"<(?:factory|function [\w.]+)>")
 #: How Sphinx writes what autodoc_type_aliases names.
 ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 

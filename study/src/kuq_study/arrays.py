@@ -31,7 +31,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], digest: str = "") -> str:
     with replacing(path) as temporary:
         with temporary.open("w+b") as file:
             _write_npz(file, {_DIGEST: np.array(digest), **plain})
-            _seal(file)
+            file.write(_content_digest(file))  # over the zeros at the end
         return file_digest(temporary)
 
 
@@ -43,12 +43,6 @@ def _write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
-
-
-def _seal(file: BinaryIO) -> None:
-    """Put the digest of all bytes before it at the end."""
-    digest = _content_digest(file)
-    file.write(digest)
 
 
 def _content_digest(file: BinaryIO) -> bytes:

@@ -43,10 +43,6 @@ class Context:
         save_arrays(path, arrays)
 
 
-def _everything(cell: Cell) -> dict[str, Any]:
-    return cell.settings()
-
-
 @final
 @dataclass(frozen=True)
 class Procedure:
@@ -62,7 +58,7 @@ class Procedure:
 
     predict: Callable[[Cell, Context], Mapping[str, Any]]
     evaluate: Callable[[Cell, Mapping[str, Any], Context], Iterable[Record]]
-    depends_on: Callable[[Cell], Mapping[str, Any]] = _everything
+    depends_on: Callable[[Cell], Mapping[str, Any]] = Cell.settings
     options: type[Any] | None = None
     learns: bool = False
 
