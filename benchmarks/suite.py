@@ -49,15 +49,11 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
     exact = workload.exact(problems.sliced(problem, workload.probe))
     contestants = {}
     for name, timing in timings.items():
-        factor = rows / share[name]
         errors = [
             error_at(workload.probe, value, truth)
             for value, truth in zip(timing.result, exact, strict=True)
         ]
-        contestants[name] = {
-            "cpu_ms": 1e3 * timing.cpu * factor,
-            "wall_ms": 1e3 * timing.wall * factor,
-            "peak_mib": timing.peak * factor,
+        contestants[name] = timing.costs(rows / share[name]) | {
             "error_au": errors[0],
             "error_eu": errors[1],
             "rows": share[name],
@@ -91,15 +87,7 @@ def run_gradient(case: gradients.GradientCase, quick: bool, repeats: int) -> dic
         for name in case.peers
         for a, b in zip(ours, timings[name].result, strict=True)
     )
-    contestants = {
-        name: {
-            "cpu_ms": 1e3 * timing.cpu,
-            "wall_ms": 1e3 * timing.wall,
-            "peak_mib": timing.peak,
-            "rows": rows,
-        }
-        for name, timing in timings.items()
-    }
+    contestants = {name: timing.costs() | {"rows": rows} for name, timing in timings.items()}
     row = {"key": case.key, "title": case.title, "rows": rows, "difference": difference}
     return {**row, "contestants": contestants}
 
@@ -186,14 +174,11 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         if only in workload.key and not (quick and workload.quick_rows == 0):
             log(f"{workload.key}: {workload.title}")
             results["workloads"].append(run_workload(workload, quick, repeats))
-    for case in gradients.CASES:
-        if only in case.key:
-            log(f"{case.key}: {case.title}")
-            results["gradients"].append(run_gradient(case, quick, repeats))
-    for case in gradients.LOSSES:
-        if only in case.key:
-            log(f"{case.key}: {case.title}")
-            results["losses"].append(run_gradient(case, quick, repeats))
+    for kind, cases in (("gradients", gradients.CASES), ("losses", gradients.LOSSES)):
+        for case in cases:
+            if only in case.key:
+                log(f"{case.key}: {case.title}")
+                results[kind].append(run_gradient(case, quick, repeats))
     for case in training.CASES:
         if only in case.key:
             log(f"{case.key}: {case.title}")
