@@ -175,9 +175,9 @@ def mixture_loss_plain(
 ) -> torch.Tensor:
     w = torch.softmax(logits, -1)
     to_outcome = (w * folded_mean(loc, scale * scale)).sum(-1)
-    gap = loc[:, :, None] - loc[:, None, :]
-    variance = (scale * scale)[:, :, None] + (scale * scale)[:, None, :]
-    between = (w[:, :, None] * w[:, None, :] * folded_mean(gap, variance)).sum((-1, -2))
+    gap = loc[..., :, None] - loc[..., None, :]
+    variance = (scale * scale)[..., :, None] + (scale * scale)[..., None, :]
+    between = (w[..., :, None] * w[..., None, :] * folded_mean(gap, variance)).sum((-1, -2))
     return (to_outcome - between / 2).mean()
 
 
