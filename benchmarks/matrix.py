@@ -88,10 +88,7 @@ def plain_mixtures(
 
 def plain_log_mixtures(w: torch.Tensor, loc: torch.Tensor, scale: torch.Tensor) -> Pair:
     """AU and pairwise EU of the log score on one grid of 600 nodes for all members."""
-    low, high = (
-        (loc + s * 9 * scale).amin((0, 2)) if s < 0 else (loc + s * 9 * scale).amax((0, 2))
-        for s in (-1, 1)
-    )
+    low, high = (loc - 9 * scale).amin((0, 2)), (loc + 9 * scale).amax((0, 2))
     share = torch.linspace(0, 1, 600, dtype=loc.dtype)
     nodes = low[:, None] + (high - low)[:, None] * share
     z = (nodes[None, :, None] - loc[..., None]) / scale[..., None]
@@ -117,8 +114,8 @@ def plain_fields(profile: Callable[[torch.Tensor], torch.Tensor], x: torch.Tenso
 def from_draws(values: torch.Tensor, draws: int) -> Pair:
     sums = values.sum((-1, -2))
     members = len(sums)
-    inside = torch.diagonal(sums, dim1=0, dim2=1).sum(-1) / (draws * (draws - 1) * members)
     diagonal = torch.diagonal(sums, dim1=0, dim2=1).sum(-1)
+    inside = diagonal / (draws * (draws - 1) * members)
     across = (sums.sum((0, 1)) - diagonal) / (draws**2 * members * (members - 1))
     return inside / 2, across - inside
 
@@ -143,7 +140,7 @@ EXPECTED = {"CRPS": expected_absolute, "Gaussian": expected_gaussian, "Laplace":
 # --- the cells ------------------------------------------------------------------------------------
 
 
-def ours(prediction: Callable[[], kuq.Ensemble], score: kuq.Score) -> Callable[[], Pair]:
+def ours(prediction: Callable[[], kuq.Prediction], score: kuq.Score) -> Callable[[], Pair]:
     def call() -> Pair:
         u = kuq.decompose(prediction(), score)
         return u.aleatoric, u.epistemic
@@ -207,11 +204,6 @@ def evidential(n: int) -> tuple:
     gamma, nu = rng.normal(size=n), rng.uniform(0.5, 5, n)
     alpha, beta = rng.uniform(1.5, 5, n), rng.uniform(0.5, 2, n)
     law = kuq.NormalInverseGamma(gamma, nu, alpha, beta)
-
-    def call() -> Pair:
-        u = kuq.decompose(law, kuq.Gaussian(WIDTH))
-        return u.aleatoric, u.epistemic
-
     tensors = [torch.from_numpy(array) for array in (gamma, nu, alpha, beta)]
 
     def plain() -> Pair:
@@ -224,7 +216,7 @@ def evidential(n: int) -> tuple:
         cross = expected_gaussian(loc[left] - loc[right], variance[left] + variance[right]).mean(0)
         return within / 2, cross - within
 
-    return call, plain
+    return ours(lambda: law, kuq.Gaussian(WIDTH)), plain
 
 
 def energy_of_normals(n: int) -> tuple:
