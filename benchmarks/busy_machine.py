@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.fresh import limit_threads
+
 GOAL = 1.5
 #: One thread and default threads in turns, as the load of a machine changes; the best counts.
 _ROUNDS = 3
-_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 #: Ends with the process that started it, however that ends.
 _BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
@@ -86,8 +87,9 @@ def ratios(repetitions: int = 9, seconds: float = 2.0) -> dict[str, tuple[float,
         subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(os.cpu_count() or 1)
     ]
     try:
-        environment = {k: v for k, v in os.environ.items() if k not in _LIMITS}
-        limited = environment | dict.fromkeys(_LIMITS, "1")
+        one_thread = limit_threads(1)
+        environment = {k: v for k, v in os.environ.items() if k not in one_thread}
+        limited = environment | one_thread
         best: list[dict[str, float]] = [{}, {}]
         for _ in range(_ROUNDS):
             for times, chosen in zip(best, (limited, environment), strict=True):

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks import cells
 from benchmarks.fresh import ROOT, limit_threads
+from benchmarks.page import markdown
 from benchmarks.published import ENSEMBLE, PUBLISHED
 
 STORE = Path(__file__).parent / "models.json"
@@ -158,7 +159,7 @@ def ratio(by_split: dict[int, dict[str, Any]], name: str) -> float:
 def rendered(results: dict[str, Any]) -> str:
     """The tables in Markdown: cells that were not run are empty."""
     head = ["", "published, all splits", *REPRESENTATIONS]
-    lines = [head, ["---"] * len(head)]
+    lines = []
     ratios: dict[str, dict[str, float]] = {which: {} for which in REPRESENTATIONS}
     for name, (single, ensemble) in PUBLISHED.items():
         line = [name, f"{single:.4g} / {ensemble:.4g}"]
@@ -168,13 +169,13 @@ def rendered(results: dict[str, Any]) -> str:
             if by_split:
                 ratios[which][name] = ratio(by_split, name)
         lines.append(line)
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     said = [
         f"{which}: at or below on {sum(r <= 1 for r in by_set.values())} of {len(by_set)} tables, "
         f"at most {max(by_set.values()):.2f} times ({max(by_set, key=lambda name: by_set[name])})"
         for which, by_set in ratios.items()
         if by_set
     ]
+    table = markdown(head, lines, len(head))
     return table + "\n\nOver the published ensemble in the same splits:\n\n- " + "\n- ".join(said)
 
 

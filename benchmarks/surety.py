@@ -30,14 +30,10 @@ SCORES = ("crps", "squared", "gaussian:1", "laplace:1", "energy")
 Experiment = Callable[[np.random.Generator, int, tuple[int, ...]], tuple[Any, str]]
 
 
-def _places(rng: np.random.Generator, members: int, *rest: int) -> np.ndarray:
-    return rng.normal(size=(members, *rest))
-
-
 def same_members(rng: np.random.Generator, trials: int, event: tuple[int, ...]) -> tuple[Any, str]:
     import kuq
 
-    place = _places(rng, MEMBERS, 1, 1, *event)
+    place = rng.normal(size=(MEMBERS, 1, 1, *event))
     draws = place + rng.normal(size=(MEMBERS, trials, DRAWS, *event))
     return kuq.Ensemble(kuq.Samples(draws, len(event))), "draws"
 
@@ -50,8 +46,8 @@ def other_members(
 ) -> tuple[Any, str]:
     import kuq
 
-    draws = _places(rng, MEMBERS, trials, 1, *event)
-    draws = draws + rng.normal(size=(MEMBERS, trials, DRAWS, *event))
+    place = rng.normal(size=(MEMBERS, trials, 1, *event))
+    draws = place + rng.normal(size=(MEMBERS, trials, DRAWS, *event))
     return kuq.Ensemble(kuq.Samples(draws, len(event)), weights), "both"
 
 
@@ -88,7 +84,8 @@ def mixtures(rng: np.random.Generator, trials: int, event: tuple[int, ...]) -> t
 def points(rng: np.random.Generator, trials: int, event: tuple[int, ...]) -> tuple[Any, str]:
     import kuq
 
-    return kuq.Ensemble(kuq.Point(_places(rng, MEMBERS, trials, *event), len(event))), "members"
+    values = rng.normal(size=(MEMBERS, trials, *event))
+    return kuq.Ensemble(kuq.Point(values, len(event))), "members"
 
 
 EXPERIMENTS: dict[str, Experiment] = {
