@@ -107,9 +107,7 @@ class Evidence:
     def of(self, experiment: str, quantity: str, component: str | None = None) -> list[Record]:
         """All records of a quantity; those without a component answer for any."""
         records = self._by_quantity.get((experiment, quantity), [])
-        if component is None:
-            return list(records)
-        return [r for r in records if r.component in (component, "")]
+        return [r for r in records if component is None or r.component in (component, "")]
 
     def single(self, experiment: str, quantity: str, component: str | None = None) -> list[Record]:
         """The records of a quantity that stand by themselves, not along a curve."""

@@ -95,9 +95,8 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
     if total is None:
         return None
     paper = paper_ranks()[protocol.experiment] if evidence.measured else {}
-    methods = {method for _, method in total.cases}
     rows = []
-    for method in ordered(methods, REPRESENTATIONS):
+    for method in ordered({method for _, method in total.cases}, REPRESENTATIONS):
         of_method = protocol_ranking(evidence, protocol, method, ties=True)
         label = name_of(method, REPRESENTATIONS).text
         rows.append(((label,), _entries(of_method, total.scores, paper.get(method, {}))))

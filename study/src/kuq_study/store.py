@@ -209,9 +209,9 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with _explained(self.path):
-            return self._connection.execute(query, values).fetchall()
+            return self._connection.execute(query).fetchall()
 
     def plan(self, experiment: Experiment, cells: Sequence[Cell] | None = None) -> None:
         """Take the cells of an experiment; those whose settings changed are to be done again.

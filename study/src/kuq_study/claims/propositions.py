@@ -23,10 +23,10 @@ _ALL: dict[str, Score] = {**_KERNELS, "log": kuq.LogScore()}
 _RNG_SEED = 20260
 
 
-def _random_ensemble(members: int = 6, inputs: int = 40) -> kuq.Ensemble:
+def _random_ensemble() -> kuq.Ensemble:
     rng = np.random.default_rng(_RNG_SEED)
-    mean = rng.normal(size=(members, inputs))
-    return kuq.Ensemble(kuq.Normal(mean, rng.uniform(0.1, 2.0, size=(members, inputs))))
+    mean = rng.normal(size=(6, 40))
+    return kuq.Ensemble(kuq.Normal(mean, rng.uniform(0.1, 2.0, size=mean.shape)))
 
 
 def _listing(values: dict[str, float]) -> str:
