@@ -124,8 +124,7 @@ def _light(
     """How much light of each colour falls on each point, (scenes, pixels, 3)."""
     lights = [scene.light for scene in scenes]
     x, y, z = (_column([light.position[axis] for light in lights]) for axis in range(3))
-    lifted = tuple(p + np.float32(5e-3) * n for p, n in zip(points, normals, strict=True))
-    px, py, pz = lifted
+    px, py, pz = (p + np.float32(5e-3) * n for p, n in zip(points, normals, strict=True))
     dx, dy, dz = x - px, y - py, z - pz
     away = np.sqrt(dx * dx + dy * dy + dz * dz) + np.float32(1e-6)
     facing = np.maximum(normals[0] * dx + normals[1] * dy + normals[2] * dz, 0) / away

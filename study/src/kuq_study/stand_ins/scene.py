@@ -33,6 +33,19 @@ class Surface:
     material: Material = Material.PLAIN
 
 
+def pick(generator: np.random.Generator, colours: Sequence[Triple]) -> Triple:
+    """One of the colours by chance."""
+    return colours[int(generator.integers(len(colours)))]
+
+
+def close_to(generator: np.random.Generator, colour: Triple, spread: float = 0.05) -> Triple:
+    """A colour by chance, close to ``colour``."""
+    red, green, blue = np.clip(
+        np.array(colour) + generator.normal(0, spread, 3), 0.03, 0.95
+    ).tolist()
+    return red, green, blue
+
+
 @final
 @dataclass(frozen=True)
 class Solid:
