@@ -23,7 +23,7 @@ PAPER = "paper"
 SMOKE = "smoke"
 #: The preset that is taken when none is named, where the file has it.
 DEFAULT = "quick"
-#: Bytes of a name: a key has four of them and a seed, and becomes the name of a file.
+#: Bytes of a name: a key has four of them and a seed, and two become the name of a file.
 _LONGEST = 48
 
 

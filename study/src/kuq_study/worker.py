@@ -155,7 +155,8 @@ def _checked(record: Any, cell: Cell) -> Record:
 
 def note_file(run: Path, cell: Cell) -> Path:
     """Where a cell that runs tells of its progress."""
-    return run / PROGRESS / f"{cell.key.replace('/', '~')}.json"
+    # By a digest: a key may be too long for the name of a file.
+    return run / PROGRESS / f"{plain_digest({'cell': cell.key})[:32]}.json"
 
 
 class _Note:
