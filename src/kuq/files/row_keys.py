@@ -27,7 +27,7 @@ _TARGETS = ("y", "y_true", "target", "truth", "obs", "observed", "observation", 
 
 def named_columns(text: str, columns: list[str]) -> tuple[str, ...]:
     """The columns that ``--by`` names, separated by commas; none where every row is an input."""
-    names = [text] if text in columns else [part.strip() for part in text.split(",")]
+    names = [text] if text in columns else [name.strip() for name in text.split(",")]
     names = [name for name in names if name]
     for name in names:
         if name not in columns:
