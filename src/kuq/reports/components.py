@@ -28,7 +28,7 @@ def components(prediction: Prediction, score: Score, **options: Any) -> dict[str
         options.pop("estimator", None)
         return {"total": np.asarray(entropy(prediction, score, **options), dtype=float)}
     u = decompose(prediction, score, **options)
-    return {part: np.asarray(u[part], dtype=float) for part in PARTS}
+    return {component: np.asarray(u[component], dtype=float) for component in PARTS}
 
 
 def cell_kernel(score: object) -> Marginal:

@@ -99,7 +99,7 @@ def round_limits(low: float, high: float) -> np.ndarray:
 
 def histogram(
     values: np.ndarray,
-    part: str,
+    component: str,
     low: float,
     ticks: np.ndarray,
     unit: str,
@@ -132,7 +132,7 @@ def histogram(
             bar = (base - top) * count / most
             tip = f"{plain(start)} to {plain(stop)}: {count} of {finite.size}"
             body.append(
-                f"<rect class='{part}' x='{across(start) + 0.4:.2f}' y='{base - bar:.2f}' "
+                f"<rect class='{component}' x='{across(start) + 0.4:.2f}' y='{base - bar:.2f}' "
                 f"width='{max(across(stop) - across(start) - 0.8, 0.5):.2f}' height='{bar:.2f}'>"
                 f"<title>{tip}</title></rect>"
             )
@@ -145,7 +145,7 @@ def histogram(
     for tick in ticks[ticks >= low]:
         body.append(_across(across(float(tick)), base + 17, shown(float(tick))))
     body.append(_text(left + width / 2, height - 6, escape(unit), kind="label"))
-    return _svg(height, f"distribution of {part} uncertainty", body)
+    return _svg(height, f"distribution of {component} uncertainty", body)
 
 
 def matrix(values: np.ndarray, marked: int | None, names: Sequence[str]) -> str:
