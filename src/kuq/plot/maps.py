@@ -68,7 +68,7 @@ def _places(
     component: Any, grid: np.ndarray, x: Any, y: Any
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[str, str]]:
     """Places and labels of columns and rows."""
-    found, labels = [], []
+    places, labels = [], []
     for given, axis, plain in ((x, 1, "column"), (y, 0, "row")):
         place, label = given, plain
         if given is None and is_labelled(component):
@@ -77,10 +77,10 @@ def _places(
                 place = component.coords[label]
         if place is None:
             place = np.arange(grid.shape[axis])
-        found.append(values_of(place))
+        places.append(values_of(place))
         labels.append(label_of(place, label if given is None else getattr(given, "name", plain)))
-        if found[-1].shape != (grid.shape[axis],):
+        if places[-1].shape != (grid.shape[axis],):
             raise ShapeError(
-                f"the places of {plain}s need shape ({grid.shape[axis]},), got {found[-1].shape}"
+                f"the places of {plain}s need shape ({grid.shape[axis]},), got {places[-1].shape}"
             )
-    return (found[0], found[1]), (labels[0], labels[1])
+    return (places[0], places[1]), (labels[0], labels[1])

@@ -38,8 +38,8 @@ class Operand:
     @property
     def inputs(self) -> list[Hashable]:
         """The dimensions along which there are several predictions."""
-        own = (*self.layout.own, *self.layout.event)
-        return [dim for dim in self.sizes if dim not in own]
+        core = (*self.layout.prediction_dims, *self.layout.event)
+        return [dim for dim in self.sizes if dim not in core]
 
     @property
     def is_lazy(self) -> bool:
@@ -125,7 +125,7 @@ def applied(
     dtype = _result_dtype(arrays)
     with by_work_alone():  # Dask runs blocks later, in threads of its own or in several processes
         states = settings()
-    found = xr.apply_ufunc(
+    computed = xr.apply_ufunc(
         _computed,
         *arrays,
         input_core_dims=core,
@@ -143,7 +143,7 @@ def applied(
             "states": states,
         },
     )
-    results = list(found) if isinstance(found, tuple) else [found]
+    results = list(computed) if isinstance(computed, tuple) else [computed]
     for result in results:
         _describe_coordinates(result, arrays)
     return results
@@ -185,8 +185,8 @@ def _measured(
     given: list[Any] = []
     masked = np.zeros(batch, dtype=bool)
     for block in blocks:
-        own = tuple(remaining.pop(0) for _ in block.names)
-        prediction, missing = block.prediction(own, batch)
+        parameters = tuple(remaining.pop(0) for _ in block.names)
+        prediction, missing = block.prediction(parameters, batch)
         given.append(prediction)
         masked = masked | missing
     if event is not None:

@@ -89,9 +89,9 @@ def decompose(
             raise kuq.ParameterError("level_dims and directions do not go together; omit one")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        found = partition(data, score, levels, asked, weights, chosen, settings)[0]
+        u = partition(data, score, levels, asked, weights, chosen, settings)[0]
         omitted = settings.get("nan_policy") == "omit"  # then groups are of their own
-        return _hinted(found, "" if omitted else crossing(data, levels.dims, crossed))
+        return _hinted(u, "" if omitted else crossing(data, levels.dims, crossed))
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
@@ -104,32 +104,32 @@ def decompose(
         call = prepared([data], score, one, weights, settings)
         return _hinted(of_one_model(data, call), unused_levels(data, call.layout))
     call = prepared([data], score, with_members(data, asked), weights, settings)
-    found = of_members(data, call, estimator or usual_estimator(score), directions)
-    return _hinted(found, unused_levels(data, call.layout))
+    u = of_members(data, call, estimator or usual_estimator(score), directions)
+    return _hinted(u, unused_levels(data, call.layout))
 
 
-def _hinted(found: xr.Dataset, hint: str) -> xr.Dataset:
-    return found.assign_attrs(hint=hint) if hint else found
+def _hinted(u: xr.Dataset, hint: str) -> xr.Dataset:
+    return u.assign_attrs(hint=hint) if hint else u
 
 
 def of_members(data: Data, call: Call, estimator: str, directions: int | None = None) -> xr.Dataset:
     """The three parts of a call that is prepared."""
     options = {**call.options, "estimator": estimator}
     trial = _trial(call, options, directions)
-    names = {part: f"{part} uncertainty" for part in _PARTS}
+    names = {name: f"{name} uncertainty" for name in _PARTS}
     if directions is not None:
         options["directions"] = directions
         names |= {
-            f"{part}_standard_error": f"standard error of {names[part]} over directions, given the "
+            f"{name}_standard_error": f"standard error of {names[name]} over directions, given the "
             "draws"
-            for part in _PARTS
+            for name in _PARTS
         }
     outputs = [call.outputs(trial.total)] * len(names)
-    found = call.measured(_Decompose(call.score, options), outputs)
+    components = call.measured(_Decompose(call.score, options), outputs)
     units = units_of(call.score, call.operands[0].variables)
     named = {
-        name: described(part, words, units).rename(name)
-        for (name, words), part in zip(names.items(), found, strict=True)
+        name: described(component, words, units).rename(name)
+        for (name, words), component in zip(names.items(), components, strict=True)
     }
     history = provenance(
         call.score, trial.method, estimator=estimator, unbiased=options["unbiased"]
@@ -142,10 +142,10 @@ def of_members(data: Data, call: Call, estimator: str, directions: int | None = 
     return xr.Dataset(named, attrs={**kept_attributes(data), **history, **call.told})
 
 
-def _unknown(part: xr.DataArray) -> xr.DataArray:
+def _unknown(component: xr.DataArray) -> xr.DataArray:
     """What nobody can tell is missing, as it is in files and tables."""
-    missing: xr.DataArray = xr.full_like(part, np.nan)
-    return missing.assign_attrs(long_name=f"{part.attrs['long_name']}, unknown")
+    missing: xr.DataArray = xr.full_like(component, np.nan)
+    return missing.assign_attrs(long_name=f"{component.attrs['long_name']}, unknown")
 
 
 def _trial(call: Call, options: dict[str, Any], directions: int | None) -> kuq.Uncertainty:
@@ -168,11 +168,11 @@ def _spread(of: str, score: kuq.Score, estimator: str) -> dict[str, str]:
 def of_one_model(data: Data, call: Call) -> xr.Dataset:
     """The spread of draws: what the model does not know is not in them."""
     units = units_of(call.score, call.operands[0].variables)
-    (found,) = call.measured(*_entropy(call))
-    total = described(found, "total", units)
+    (spread,) = call.measured(*_entropy(call))
+    total = described(spread, "total", units)
     total = total.assign_attrs(_spread("draws", call.score, "pairwise"))
-    parts = {part: described(found, f"{part} uncertainty", units).rename(part) for part in _PARTS}
-    parts = {part: _unknown(values) for part, values in parts.items()} | {"total": total}
+    parts = {name: described(spread, f"{name} uncertainty", units).rename(name) for name in _PARTS}
+    parts = {name: _unknown(values) for name, values in parts.items()} | {"total": total}
     how = provenance(call.score, "samples", unbiased=call.options["unbiased"])
     how |= {"note": OF_ONE_MODEL, **call.told}
     return xr.Dataset(parts, attrs={**kept_attributes(data), **how})
@@ -208,9 +208,9 @@ def entropy(
         return _described(call.measured(*_entropy(call))[0], "entropy", call)
     options = {**call.options, "directions": directions}
     outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **options).value)
-    found = call.measured(_Estimated(kuq.entropy, call.score, options), [outputs] * 2)
+    estimates = call.measured(_Estimated(kuq.entropy, call.score, options), [outputs] * 2)
     names = ("entropy", "entropy_standard_error")
-    named = {name: _described(one, name, call) for name, one in zip(names, found, strict=True)}
+    named = {name: _described(one, name, call) for name, one in zip(names, estimates, strict=True)}
     named[names[1]].attrs["long_name"] = (
         "standard error of entropy over directions, given the draws"
     )
@@ -291,7 +291,7 @@ def score(
         raise kuq.ShapeError(f"the outcome lacks the event dimensions {missing}")
     check_coordinates("the prediction and the outcome", data, outcome)
     call = prepared([data], score, dims, weights, settings, outcome)
-    if clash := [dim for dim in outcome.dims if dim in call.layout.own]:
+    if clash := [dim for dim in outcome.dims if dim in call.layout.prediction_dims]:
         raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
     inputs = [dim for dim in outcome.dims if dim not in dims.event]
     check_names("the prediction and the outcome", call.operands[0].inputs, inputs)
@@ -333,14 +333,14 @@ def member_divergences(
     (trial,) = call.trials()
     assert isinstance(trial, kuq.Ensemble)
     map_dims = call.outputs(kuq.member_divergences(trial, call.score, **call.options)[0, 0])
-    (found,) = call.measured(
+    (divergences,) = call.measured(
         _Matrix(call.score, call.options),
         [[*map_dims, member, other]],
         sizes={other: data.sizes[member]},
     )
     if member in data.coords:
-        found = found.assign_coords({other: (other, data[member].values)})
-    return _described(found.transpose(member, other, ...), "divergence", call)
+        divergences = divergences.assign_coords({other: (other, data[member].values)})
+    return _described(divergences.transpose(member, other, ...), "divergence", call)
 
 
 @dataclass(frozen=True)
@@ -374,8 +374,8 @@ class _Estimated:
     options: dict[str, Any]
 
     def __call__(self, *given: Any) -> tuple[Numbers, ...]:
-        found = self.function(*given, self.score, **self.options)
-        return found.value, found.standard_error
+        estimate = self.function(*given, self.score, **self.options)
+        return estimate.value, estimate.standard_error
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def known_cells(
     for data, layout, variables in operands:
         frame = {dim: data.sizes[dim] for dim in layout.event}
         for variable in variables.values():
-            missing = _either(missing, _never(variable, layout.event, layout.own))
+            missing = _either(missing, _never(variable, layout.event, layout.prediction_dims))
     if outcome is not None:
         missing = _either(missing, _never(outcome, tuple(frame), ()))
     if missing is None:
@@ -48,14 +48,14 @@ def _either(one: Any, other: Any) -> Any:
 
 
 def _never(
-    variable: xr.DataArray, event: tuple[Hashable, ...], own: Iterable[Hashable]
+    variable: xr.DataArray, event: tuple[Hashable, ...], prediction_dims: Iterable[Hashable]
 ) -> xr.DataArray | None:
     """Where a variable is missing throughout; None if that is nowhere."""
     kept = [dim for dim in event if dim in variable.dims]
     if not kept or variable.size == 0:
         return None
     others = [dim for dim in variable.dims if dim not in kept]
-    first = variable.isel({dim: 0 for dim in others if dim not in own})
+    first = variable.isel({dim: 0 for dim in others if dim not in prediction_dims})
     never = first.isnull().all([dim for dim in others if dim in first.dims]).compute()
     if bool(never.any()):  # most grids have no mask, and are read once only
         never = variable.isnull().all(others).compute()
@@ -136,8 +136,8 @@ def _place(where: xr.DataArray, gaps: Numbers) -> str:
     said = []
     for dim, at in zip(where.dims, index, strict=True):
         labels = [c for c in where.coords.values() if c.dims == (dim,)]
-        own = [c for c in labels if c.name == dim] or labels
-        said += [f"{c.name} {label(c.values[at])}" for c in own] or [f"{dim} {int(at)}"]
+        naming = [c for c in labels if c.name == dim] or labels
+        said += [f"{c.name} {label(c.values[at])}" for c in naming] or [f"{dim} {int(at)}"]
     return "at " + ", ".join(said) if said else ""
 
 
@@ -174,9 +174,9 @@ def _counted(core: list[Hashable], layout: Layout) -> Any:
     if layout.cells is None:
         return True
     lost = tuple(place for place, dim in enumerate(layout.event) if dim not in core)
-    known = np.any(layout.cells, axis=lost)
+    counted = np.any(layout.cells, axis=lost)
     after = sum(dim == layout.trailing for dim in core)
-    return known.reshape(*known.shape, *(1,) * after)
+    return counted.reshape(*counted.shape, *(1,) * after)
 
 
 def _whole(missing: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
