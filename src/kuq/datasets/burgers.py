@@ -109,7 +109,7 @@ def _stretch(modes: Modes, diffusion: float, step: float, count: int, refined: b
 
     if refined:
         for halving in (_HALVINGS, *range(_HALVINGS, 0, -1)):
-            part = step * 2.0**-halving
-            modes = advance(modes, rates, 1.0, part / _PARTS, _PARTS)
+            span = step * 2.0**-halving
+            modes = advance(modes, rates, 1.0, span / _PARTS, _PARTS)
         count -= 1
     return advance(modes, rates, 1.0, step, count)

@@ -79,8 +79,8 @@ def _frames(modes: Modes, length: float, step: float, count: int) -> Iterator[Mo
     modes = resized(modes, max(highest, modes.shape[-1] - 1))
     time = 0.0
     for halving in (_HALVINGS, *range(_HALVINGS, 0, -1)):
-        part = step * 2.0**-halving
-        modes = advance(modes, growth, length, part / _PARTS, _PARTS)
+        span = step * 2.0**-halving
+        modes = advance(modes, growth, length, span / _PARTS, _PARTS)
     done = 1
     while True:
         if time + step * done >= _SMOOTH:

@@ -52,20 +52,18 @@ def decompose_in_parts(
 ) -> kuq.Uncertainty:
     """The uncertainty of every row of X, with the predictions of some rows at a time."""
     room = max_memory if has_plain_bandwidths(score) else np.inf
-    found = [
+    chunks = [
         kuq.decompose(
-            members.ensemble(part),
+            members.ensemble(rows),
             score,
             estimator=estimator,
             unbiased=unbiased,
             max_memory=max_memory,
         )
-        for part in members.parts(X, room)
+        for rows in members.parts(X, room)
     ]
-    total, aleatoric, epistemic = (
-        np.concatenate([part[key] for part in found]) for key in found[0]
-    )
-    return dataclasses.replace(found[0], total=total, aleatoric=aleatoric, epistemic=epistemic)
+    total, aleatoric, epistemic = (np.concatenate([u[key] for u in chunks]) for key in chunks[0])
+    return dataclasses.replace(chunks[0], total=total, aleatoric=aleatoric, epistemic=epistemic)
 
 
 def has_plain_bandwidths(score: kuq.Score) -> bool:

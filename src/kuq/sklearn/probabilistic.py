@@ -38,9 +38,9 @@ class NormalMembers(Members):
         return 2 * self.member_count * self.outputs
 
     def ensemble(self, X: Any) -> kuq.Ensemble:
-        found = self.predict(X)
-        mean = np.stack([member[0] for member in found])
-        deviation = np.stack([member[1] for member in found])
+        predicted = self.predict(X)
+        mean = np.stack([member[0] for member in predicted])
+        deviation = np.stack([member[1] for member in predicted])
         return kuq.Ensemble(kuq.Normal(mean, deviation, as_event(mean)), self.weights)
 
     def decompose(
