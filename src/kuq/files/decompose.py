@@ -183,11 +183,6 @@ def checked_paths(path: Path, out: Path | None) -> Path:
     """Where to write what comes out of a file that can be read."""
     suffix = _suffix(path)
     out = path.with_name(f"{path.stem}-uncertainty{path.suffix}") if out is None else out
-    _check_paths(path, out, suffix)
-    return out
-
-
-def _check_paths(path: Path, out: Path, suffix: str) -> None:
     if not path.exists() and path.parent.is_dir():
         sweep(path)  # a store may wait for the second half of its replacement
     if not path.exists():
@@ -199,6 +194,7 @@ def _check_paths(path: Path, out: Path, suffix: str) -> None:
     if not out.parent.is_dir():
         raise ParameterError(f"the folder {str(out.parent)!r} does not exist")
     check_target(out, KINDS[suffix], [path])
+    return out
 
 
 def about(u: Uncertainty) -> dict[str, str]:

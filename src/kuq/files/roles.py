@@ -88,7 +88,10 @@ def find_law(
                 f"one{f', or say which: --{role} {candidates[0]}' if hasattr(names, role) else ''}"
             )
         roles[role] = candidates[0]
-    _check_weights(law, roles)
+    if law == "evidential" and "weights" in roles:
+        raise ParameterError(
+            f"{roles['weights']!r}: evidential predictions have no members to weigh; remove it"
+        )
     _check_spread(law, roles, available, explicit)
     return law, roles
 
@@ -117,13 +120,6 @@ def _check_other_laws(complete: list[str], by_role: dict[str, list[str]]) -> Non
             f"{listed(options.values())} may each be the prediction ({', '.join(kinds.values())}); "
             "say which is meant: "
             + " or ".join(f"--{option} {name}" for option, name in options.items())
-        )
-
-
-def _check_weights(law: str, roles: dict[str, str]) -> None:
-    if law == "evidential" and "weights" in roles:
-        raise ParameterError(
-            f"{roles['weights']!r}: evidential predictions have no members to weigh; remove it"
         )
 
 

@@ -85,10 +85,8 @@ class StoredPrediction:
 
     def part_at(self, places: np.ndarray) -> Part:
         """The prediction at some places of the first batch axis, and what is known there."""
-        whole = not self._batch_ndim
-        masked = self._incomplete()
-        outcome = self.outcome
-        if not whole:
+        masked, outcome = self._incomplete(), self.outcome
+        if self._batch_ndim:
             masked, outcome = masked[places], None if outcome is None else outcome[places]
         return Part(self.prediction(places), masked, outcome, self.cells)
 
@@ -267,7 +265,6 @@ def decompose_stored(
     **options: Any,
 ) -> Uncertainty:
     """Decompose a stored prediction piece by piece, telling how far it is."""
-    whole = stored.prediction()
     if stored.cells is not None:
         score = weighted(score, stored.cells.astype(np.float64))
     if isinstance(score, Kernel):  # one bandwidth for all pieces
@@ -277,16 +274,14 @@ def decompose_stored(
     count = stored.count
     per_input = sum(a.size for a in stored.arrays.values()) / max(count, 1)
     step = max(1, int(_PIECE / max(per_input, 1)))
-    if step >= count:
-        u = decompose(whole, score, **options)
-        _tell(progress, count, count)
-        return _masked(_with_uneven(u, stored, score, options), stored.masked)
     parts = []
     for start in range(0, count, step):
         piece = slice(start, min(start + step, count))
         parts.append(decompose(stored.prediction(piece), score, **options))
-        _tell(progress, piece.stop, count)
-    return _masked(_with_uneven(_joined(parts), stored, score, options), stored.masked)
+        if progress is not None:
+            progress(piece.stop, count)
+    u = parts[0] if len(parts) == 1 else _joined(parts)
+    return _masked(_with_uneven(u, stored, score, options), stored.masked)
 
 
 def _with_uneven(
@@ -303,11 +298,6 @@ def _with_uneven(
             values[rows] = np.asarray(uneven[key]).reshape(len(rows), -1)
     total, aleatoric, epistemic = (values.reshape(u.total.shape) for values in flat.values())
     return replace(u, total=total, aleatoric=aleatoric, epistemic=epistemic)
-
-
-def _tell(progress: Progress | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)
 
 
 def _masked(u: Uncertainty, masked: np.ndarray | None) -> Uncertainty:

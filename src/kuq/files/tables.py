@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -45,6 +46,7 @@ from kuq.files.row_keys import (
     combined,
     entry,
     kinds_of,
+    line_of,
     named_columns,
     place_of,
     repeated,
@@ -108,14 +110,10 @@ def read_table(
 
 def _check_cells(table: pd.DataFrame, layout: _TableLayout, nan_policy: str) -> None:
     """Numbers that no parameter can have are refused by their column and line."""
-    lines = table.attrs.get("lines")
-
-    def place(row: int) -> str:
-        return f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
-
+    place, members = partial(line_of, table), layout.has_members
     for role, column in layout.roles_of_columns:
         values = _numbers(table, [column])[:, 0]
-        check_values(role, column, values, nan_policy, place, some_members=layout.has_members)
+        check_values(role, column, values, nan_policy, place, some_members=members)
 
 
 class _TableLayout(ABC):
@@ -284,9 +282,7 @@ def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
         return None
     values = _numbers(table, [target])[:, 0]
     if np.isinf(values).any():
-        row = int(np.isinf(values).argmax())
-        lines = table.attrs.get("lines")
-        where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
+        where = line_of(table, int(np.isinf(values).argmax()))
         raise ParameterError(f"the target {target!r} must be finite, and is infinite in {where}")
     return values
 
@@ -465,8 +461,9 @@ def _wide_layout(every: list[str], wide: _Wide, by: str | None) -> _WideTable:
         check_student_scale(name, column)
     _check_places(law, columns)
     members = sorted({member for member, _ in next(iter(columns.values()))})
-    inputs = _by(every, _columns_in(columns), by)
-    return _WideTable(law, roles, columns, tuple(map(str, members)), inputs)
+    return _WideTable(
+        law, roles, columns, tuple(map(str, members)), _by(every, _columns_in(columns), by)
+    )
 
 
 def _check_places(law: str, columns: _Wide) -> None:
@@ -736,12 +733,10 @@ class _LongTable(_TableLayout):
         outcome[inputs] = values
         same = (outcome[inputs] == values) | (np.isnan(outcome[inputs]) & np.isnan(values))
         if not same.all():
-            row = int((~same).argmax())
-            lines = table.attrs.get("lines")
-            where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
             raise ParameterError(
                 f"the target {target!r} must be the same for all members of an input, and is not "
-                f"in {where}; inputs are told apart by their other columns"
+                f"in {line_of(table, int((~same).argmax()))}; inputs are told apart by their other "
+                "columns"
             )
         return outcome
 
