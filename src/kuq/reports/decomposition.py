@@ -22,6 +22,7 @@ from kuq.reports.figures import plain
 from kuq.reports.inputs import (
     all_alike,
     equal_everywhere,
+    evenly,
     finite_mean,
     label_cell,
     label_of,
@@ -296,7 +297,7 @@ def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     x, y, big = x[there], y[there], big[there]
     if x.size < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return
-    chosen = np.unique(np.linspace(0, x.size - 1, min(x.size, _MOST_DOTS)).astype(int))
+    chosen = evenly(x.size, _MOST_DOTS)
     x, y, big = x[chosen], y[chosen], big[chosen]
     comparable = not isinstance(u.score, LogScore)
     svg = figures.scatter(
@@ -400,8 +401,7 @@ def _looked_at(one: Decomposed) -> np.ndarray:
     members = prediction.member_count if isinstance(prediction, Ensemble) else 1
     numbers = max(1, int(np.size(prediction.reference)), members)
     most = int(np.clip(_NUMBERS_LOOKED_AT // numbers, 1, _INPUTS_LOOKED_AT))
-    places = np.unique(np.linspace(0, complete.size - 1, min(complete.size, most)).astype(int))
-    return np.asarray(complete[places])
+    return np.asarray(complete[evenly(complete.size, most)])
 
 
 def _maps(one: Decomposed, several: bool) -> Iterator[str]:

@@ -24,6 +24,7 @@ from kuq.kernels.marginal import CRPS
 from kuq.protocols.vectors import as_numpy
 from kuq.reports.cases import cases, in_numpy
 from kuq.reports.decomposition import report_page
+from kuq.reports.inputs import evenly
 from kuq.reports.judgement import check_outcomes
 from kuq.reports.levels import levels_page
 from kuq.reports.named import as_named, named_page
@@ -154,7 +155,8 @@ def _partitioned(
     dims = _dims(batch)
 
     def of_cells(of_cell: Score) -> dict[str, np.ndarray]:
-        return dict(decompose(_for_maps(predicted), of_cell, **options))
+        chosen = evenly(math.prod(batch), _INPUTS_OF_MAPS)
+        return dict(decompose(cases(predicted, chosen), of_cell, **options))
 
     return Partitioned(
         u,
@@ -163,13 +165,6 @@ def _partitioned(
         labels=() if labels is None else tuple(map(str, labels)),
         cells=of_cells if len(predicted.event_shape) == 2 else None,
     )
-
-
-def _for_maps(prediction: Prediction) -> Prediction:
-    """The prediction at some of its inputs, evenly spread, as axes of a batch that is one."""
-    inputs = math.prod(prediction.batch_shape)
-    places = np.unique(np.linspace(0, inputs - 1, min(inputs, _INPUTS_OF_MAPS)).astype(int))
-    return cases(prediction, places)
 
 
 def _predicted(prediction: Any) -> Prediction:

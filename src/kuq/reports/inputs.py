@@ -38,6 +38,11 @@ def finite_mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     return float(np.average(values[there], weights=None if weights is None else weights[there]))
 
 
+def evenly(count: int, most: int) -> np.ndarray:
+    """At most so many of as many positions, evenly spread, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
 def all_alike(values: np.ndarray) -> bool:
     """Whether numbers differ by less than a table shows."""
     finite = values[np.isfinite(values)]

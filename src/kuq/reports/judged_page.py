@@ -12,6 +12,7 @@ from kuq.files.decomposed import Decomposed
 from kuq.protocols.comparison import RetentionComparison
 from kuq.reports import figures
 from kuq.reports.figures import Curve, plain
+from kuq.reports.inputs import evenly
 from kuq.reports.judgement import (
     COVERAGES,
     FEW,
@@ -26,6 +27,8 @@ from kuq.reports.words import grouped, score_in_words
 _PIT_BARS = 10
 #: Curves in one figure that can be told apart.
 _MOST_CURVES = 5
+#: Points of one of them.
+_MOST_POINTS = 150
 #: A 95 % interval of the coverage that is wider says neither that it is right nor that it is wrong.
 _CANNOT_TELL = 0.2
 
@@ -147,7 +150,8 @@ def _retention(ranking: RetentionComparison) -> tuple[str, str]:
             for place, curve in enumerate(curves.values())
         ),
     ]
-    lines = [Curve(_thinned(line.x), _thinned(line.y), line.kind) for line in lines]
+    points = evenly(len(first.retention), _MOST_POINTS)
+    lines = [Curve(line.x[points], line.y[points], line.kind) for line in lines]
     top = max(float(np.nanmax(line.y)) for line in lines)
     limits = ((50.0, 100.0), (0.0, top if top > 0 else 1.0))
     svg = figures.curves(
@@ -160,11 +164,6 @@ def _retention(ranking: RetentionComparison) -> tuple[str, str]:
     )
     legend = [("bound", "random"), ("oracle", "oracle")]
     return svg, keys([*legend, *((f"s{place}", name) for place, name in enumerate(curves))])
-
-
-def _thinned(values: np.ndarray) -> np.ndarray:
-    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), 150)).astype(int))
-    return np.asarray(values[places])
 
 
 def _table(ranking: RetentionComparison) -> Iterator[str]:

@@ -24,7 +24,7 @@ from kuq.kernels.squared_error import SquaredError
 from kuq.protocols.comparison import RetentionComparison, compare_retention
 from kuq.reports.cases import cases, has_draws
 from kuq.reports.components import components, shown_parts
-from kuq.reports.inputs import equal_everywhere
+from kuq.reports.inputs import equal_everywhere, evenly
 from kuq.reports.pit import draws_of, pit_values
 from kuq.reports.words import grouped, spelled
 from kuq.uncertainty import score
@@ -137,15 +137,13 @@ def judge(one: Decomposed) -> Judgement | None:
     places = max(1, first.masked.size)
     wanted = max(_FEWEST_ROWS, -(-_MOST_CASES // places))
     most = max(1, min(wanted, _MOST_NUMBERS // each))
-    chosen = np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(int))
+    chosen = evenly(rows, most)
     inputs, judged_by, unobserved = _observed(one.part(chosen), one.uncertainty.score)
     whole = _whole(inputs)
     if whole.size < 2:
         return None
-    thinned = len(chosen) < rows
-    if whole.size > _MOST_CASES:
-        whole = whole[np.linspace(0, whole.size - 1, _MOST_CASES).astype(int)]
-        thinned = True
+    thinned = len(chosen) < rows or whole.size > _MOST_CASES
+    whole = whole[evenly(whole.size, _MOST_CASES)]
     already = _already(one, inputs, whole)
     row, within = np.divmod(whole, places)
     inputs = replace(

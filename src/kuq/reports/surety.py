@@ -12,6 +12,7 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.samples import Samples
 from kuq.kernels.base import Kernel, MarginalStage
 from kuq.reports.cases import cases
+from kuq.reports.inputs import evenly
 from kuq.result import MemberTest, Uncertainty
 from kuq.standard_errors import FEWEST
 from kuq.uncertainty import decompose, member_test, standard_error
@@ -143,7 +144,6 @@ def _affordable(prediction: object, score: object) -> Ensemble | None:
         return None
     if most >= inputs:
         return prediction
-    places = np.unique(np.linspace(0, inputs - 1, most).astype(int))
-    thinned = cases(prediction, places)
+    thinned = cases(prediction, evenly(inputs, most))
     assert isinstance(thinned, Ensemble)
     return thinned
