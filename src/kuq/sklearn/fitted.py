@@ -40,7 +40,7 @@ def members_of(
     residuals of training rows that they have not seen; a ``noise`` other than "auto" is taken.
     Targets and residuals count by the ``sample_weight`` of their rows.
     """
-    _check_noise(noise)
+    check_noise(noise)
     inner, _ = unwrapped(fitted)
     if noise in ("normal", "residuals"):
         return residual_members(fitted, X_train, y_train, noise, sample_weight)
@@ -175,7 +175,7 @@ def _after(call: Callable[[Any], Any], ready: Callable[[Any], Any], X: Any) -> A
     return call(ready(X))
 
 
-def _check_noise(noise: str) -> None:
+def check_noise(noise: str) -> None:
     if noise not in NOISE:
         raise kuq.ParameterError(f"noise must be one of {NOISE}, got {noise!r}")
 

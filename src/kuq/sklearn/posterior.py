@@ -14,7 +14,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
 import kuq
-from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
+from kuq.sklearn.members import Floats, Members, as_event
 
 #: Members that stand for a posterior, and the fewest that can.
 MEMBERS, FEWEST = 20, 8
@@ -100,8 +100,3 @@ class PosteriorMembers(Members):
         mean, function, noise = self.predict(X)
         loc = mean + normal_places(self.member_count).reshape(-1, *(1,) * mean.ndim) * function
         return kuq.Ensemble(kuq.Normal(loc, np.broadcast_to(noise, loc.shape), as_event(loc)))
-
-    def decompose(
-        self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float
-    ) -> kuq.Uncertainty:
-        return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 import kuq
-from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
+from kuq.sklearn.members import Floats, Members, as_event
 
 
 def out_of_bag_residuals(
@@ -66,8 +66,3 @@ class ResidualMembers(Members):
         if weights is not None:
             weights = np.broadcast_to(weights, draws.shape[:3])
         return kuq.Ensemble(kuq.Samples(draws, event_ndim=axes, weights=weights, whole=True))
-
-    def decompose(
-        self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float
-    ) -> kuq.Uncertainty:
-        return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 import kuq
 from kuq.sklearn.leaves import Indices, Leaves
-from kuq.sklearn.members import Floats, Members, decompose_in_parts, has_plain_bandwidths
+from kuq.sklearn.members import Floats, Members, has_plain_bandwidths
 
 #: Predictions of so many bytes are refused: they are meant for fewer rows.
 _TOO_LARGE = 2**33
@@ -92,7 +92,7 @@ class TreeMembers(Members):
         met = self.apply(X) + self.offsets
         typical = float(np.median(self.leaves.sizes[met]))
         if not isinstance(score, kuq.Kernel) or not has_plain_bandwidths(score):
-            u = decompose_in_parts(self, X, score, estimator, unbiased, max_memory)
+            u = super().decompose(X, score, estimator, unbiased, max_memory)
             return dataclasses.replace(u, values_per_law=typical)
         first = X.iloc[:1] if hasattr(X, "iloc") else X[:1]
         form = kuq.decompose(  # it checks the options, too
