@@ -14,7 +14,7 @@ from kuq._compiled import by_work_alone
 from kuq._switch import Settings, settings, under
 from kuq.xarray.chunks import whole_predictions
 from kuq.xarray.layout import SAMPLES, Layout, Numbers
-from kuq.xarray.missing import filled, gap_error, gaps_in, without_masked_cells
+from kuq.xarray.missing import check_values, filled, without_masked_cells
 
 #: Predictions, and an outcome if there is one, to arrays (batch…, further axes…).
 Measure: TypeAlias = Callable[..., tuple[Numbers, ...]]
@@ -78,10 +78,7 @@ class Block:
         masked = np.zeros(batch, dtype=bool)
         made = []
         for (name, array, core), neutral in zip(self._each(arrays), self._neutral(), strict=True):
-            if self.layout.nan_policy in (None, "raise"):
-                gaps = gaps_in(array, core, self.layout)
-                if gaps.any():
-                    raise gap_error(name, None, gaps, self.layout)
+            check_values(array, core, name, self.layout)
             array, missing = filled(array, core, self.layout, neutral)
             masked = masked | missing
             made.append(array)
@@ -190,12 +187,9 @@ def _measured(
         given.append(prediction)
         masked = masked | missing
     if event is not None:
-        outcome = _outcome(remaining.pop(0), event, blocks[0].layout, batch)
         layout = blocks[0].layout
-        if layout.nan_policy in (None, "raise"):
-            gaps = gaps_in(outcome, event, layout)
-            if gaps.any():
-                raise gap_error("the outcome", None, gaps, layout)
+        outcome = _outcome(remaining.pop(0), event, layout, batch)
+        check_values(outcome, event, "the outcome", layout)
         outcome, missing = filled(outcome, event, layout, 0.0)
         given.append(outcome)
         masked = masked | missing

@@ -36,7 +36,8 @@ def selective_prediction(
     [0.5714]
     """
     cases = _cases(uncertainty, dim, "uncertainty")
-    uncertainty, error = _together(uncertainty, error, cases)
+    _cases(error, cases, "error")
+    check_coordinates("uncertainty and error", uncertainty, error)
     count = int(np.prod([uncertainty.sizes[d] for d in cases]))
     kept = protocols.selective_prediction(np.arange(count), np.arange(count), retention).retention
 
@@ -115,15 +116,6 @@ def _cases(data: object, dim: Hashable | Sequence[Hashable] | None, name: str) -
     if missing := [d for d in asked if d not in data.dims]:
         raise kuq.ShapeError(f"{name} has no dimensions {missing}, but {list(data.dims)}")
     return asked
-
-
-def _together(
-    uncertainty: xr.DataArray, error: xr.DataArray, cases: list[Hashable]
-) -> tuple[xr.DataArray, xr.DataArray]:
-    """Both with the same cases, in the same order."""
-    _cases(error, cases, "error")
-    check_coordinates("uncertainty and error", uncertainty, error)
-    return uncertainty, error
 
 
 def _for_each(

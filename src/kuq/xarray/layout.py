@@ -169,9 +169,7 @@ class Layout:
             shape = []
             for dim in dims:
                 few = (
-                    1
-                    if dim == self.trailing
-                    else (most if dim in (self.member, self.sample) else 2)
+                    1 if dim == self.trailing else most if dim in (self.member, self.sample) else 2
                 )
                 kept = whole_event and dim in self.event
                 shape.append(sizes[dim] if kept else min(few, sizes[dim]))

@@ -170,9 +170,9 @@ def of_one_model(data: Data, call: Call) -> xr.Dataset:
     units = units_of(call.score, call.operands[0].variables)
     (spread,) = call.measured(*_entropy(call))
     total = described(spread, "total", units)
-    total = total.assign_attrs(_spread("draws", call.score, "pairwise"))
-    parts = {name: described(spread, f"{name} uncertainty", units).rename(name) for name in _PARTS}
-    parts = {name: _unknown(values) for name, values in parts.items()} | {"total": total}
+    parts = {"total": total.assign_attrs(_spread("draws", call.score, "pairwise"))}
+    for name in _PARTS[1:]:
+        parts[name] = _unknown(described(spread, f"{name} uncertainty", units).rename(name))
     how = provenance(call.score, "samples", unbiased=call.options["unbiased"])
     how |= {"note": OF_ONE_MODEL, **call.told}
     return xr.Dataset(parts, attrs={**kept_attributes(data), **how})

@@ -76,30 +76,38 @@ def check_gaps(variables: Mapping[str, xr.DataArray], layout: Layout) -> None:
 
     Dask arrays are checked while they are computed.
     """
-    if layout.nan_policy not in (None, "raise"):
-        return
     for name, variable in variables.items():
-        if variable.chunks is not None or variable.dtype.kind != "f":
-            continue
-        core = [dim for dim in layout.dims_of(name) if dim in variable.dims]
-        ordered = variable.transpose(..., *core)
-        gaps = gaps_in(ordered.values, core, layout)
-        if gaps.any():
-            raise gap_error(variable.name or name, ordered, gaps, layout)
+        _check_named(variable, name, layout.dims_of(name), layout)
 
 
 def check_outcome(outcome: xr.DataArray, layout: Layout) -> None:
     """The same of what happened."""
-    lazy = outcome.chunks is not None
-    if layout.nan_policy in (None, "raise") and not lazy and outcome.dtype.kind == "f":
-        core = [dim for dim in layout.event if dim in outcome.dims]
-        ordered = outcome.transpose(..., *core)
-        gaps = gaps_in(ordered.values, core, layout)
+    _check_named(outcome, "the outcome", layout.event, layout)
+
+
+def _check_named(array: xr.DataArray, name: str, dims: Iterable[Hashable], layout: Layout) -> None:
+    refused = layout.nan_policy in (None, "raise")
+    if refused and array.chunks is None and array.dtype.kind == "f":
+        core = [dim for dim in dims if dim in array.dims]
+        ordered = array.transpose(..., *core)
+        check_values(ordered.values, core, array.name or name, layout, ordered)
+
+
+def check_values(
+    values: Numbers,
+    core: list[Hashable],
+    name: Hashable,
+    layout: Layout,
+    where: xr.DataArray | None = None,
+) -> None:
+    """Refuse values (batch…, core…) that are missing and should be there, if any are refused."""
+    if layout.nan_policy in (None, "raise"):
+        gaps = _gaps_in(values, core, layout)
         if gaps.any():
-            raise gap_error(outcome.name or "the outcome", ordered, gaps, layout)
+            raise _gap_error(name, where, gaps, layout)
 
 
-def gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
+def _gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
     """Where values (batch…, core…) are missing and should be there."""
     missing: Numbers = np.isnan(values)
     if not missing.any():
@@ -110,7 +118,7 @@ def gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
     return missing
 
 
-def gap_error(
+def _gap_error(
     name: Hashable, where: xr.DataArray | None, gaps: Numbers, layout: Layout
 ) -> kuq.ParameterError:
     """An error about the first gap; without ``where`` it is one of a chunk of a Dask array."""

@@ -125,8 +125,7 @@ def _members(
     weights, along = _joint_weights(data, level_dims, shape, settings.get("member_weights"))
     kept = weights > 0
     if settings.get("nan_policy") == "omit":
-        with_numbers = _with_numbers(data, level_dims)
-        kept &= with_numbers.reshape(-1)
+        kept &= _with_numbers(data, level_dims).reshape(-1)
         parameters = dataclasses.replace(dims, member=None)
         if layout_of(data, parameters, "raise")[0].sample is None:
             settings = Settings(**{**settings, "nan_policy": "propagate"})
