@@ -370,8 +370,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
-            opaque = own_parts(data)
-            if opaque:
+            if opaque := own_parts(data):
                 raise ParameterError(
                     f"the model in {path!r} has a {name} of its own, {opaque}, which the file "
                     f"cannot hold; pass it again: Regressor.load(path, {name}=…)"
