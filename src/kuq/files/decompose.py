@@ -14,7 +14,7 @@ from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.dialect import Dialect, TextForm
-from kuq.files.own import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS, SCORE
+from kuq.files.output_marks import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS, SCORE
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored

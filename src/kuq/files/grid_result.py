@@ -14,7 +14,7 @@ from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, Part
 from kuq.files.grid_cells import Areas
 from kuq.files.grid_source import opened, prediction_in, reading
-from kuq.files.own import ERRORS, PARTS
+from kuq.files.output_marks import ERRORS, PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.files.words import EVIDENTIAL, for_what, of_kind
 from kuq.result import OF_POINTS, PartErrors, Uncertainty

@@ -17,7 +17,7 @@ from kuq.errors import KuqError, ParameterError, ShapeError
 from kuq.files.claims import check_memory
 from kuq.files.decompose import Layout
 from kuq.files.hdf5 import check_hdf5
-from kuq.files.own import PARTS
+from kuq.files.output_marks import PARTS
 from kuq.files.patterns import is_pattern, matches
 from kuq.files.roles import (
     LAYOUT,
@@ -124,7 +124,7 @@ def _engine(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class GridPrediction:
     """A prediction in a grid, of which nothing large was read."""
 
     #: A DataArray of draws or points, or a Dataset of parameters by kuq's names.
@@ -272,7 +272,7 @@ def _main_name(grid: Grid, layout: Layout) -> str:
 _PARAMETERS = {"points": "value", "samples": "values", "mixture": "weights", "weights": "member"}
 
 
-def prediction_in(grid: Grid, layout: Layout) -> Found:
+def prediction_in(grid: Grid, layout: Layout) -> GridPrediction:
     """The prediction that the names in a grid stand for, with coordinates that can be written."""
     import xarray as xr
 
@@ -313,7 +313,7 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
     ]:
         notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
         data = data.drop_vars(name)
-    return Found(data, weights, squared, tuple(notes), outcome, names)
+    return GridPrediction(data, weights, squared, tuple(notes), outcome, names)
 
 
 def check_outcome(outcome: xr.DataArray, layout: NamedLayout, dims: Iterable[Hashable]) -> None:

@@ -24,15 +24,15 @@ from kuq.files.grid_cells import Areas
 from kuq.files.grid_result import Made, read_result
 from kuq.files.grid_source import (
     Doubles,
-    Found,
     Grid,
+    GridPrediction,
     check_outcome,
     opened,
     prediction_in,
     variables_in,
 )
 from kuq.files.hdf5_output import PatientFile
-from kuq.files.own import KINDS, MADE_BY, grid_mark
+from kuq.files.output_marks import KINDS, MADE_BY, grid_mark
 from kuq.files.roles import listed
 from kuq.files.stored import Progress
 from kuq.files.words import not_judged
@@ -162,7 +162,7 @@ def _decomposed(
 def in_pieces(
     path: Path,
     data: Any,
-    prediction: Found,
+    prediction: GridPrediction,
     names: NamedLayout,
     variables: dict[str, xr.DataArray],
     levels: tuple[Hashable, ...] = (),

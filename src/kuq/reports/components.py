@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kuq.distributions.base import Distribution, Prediction
-from kuq.files.own import PARTS
+from kuq.files.output_marks import PARTS
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.marginal import CRPS, Marginal

@@ -10,7 +10,7 @@ import numpy as np
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.files.decomposed import Decomposed, DecomposedFile, Part
-from kuq.files.own import PARTS
+from kuq.files.output_marks import PARTS
 from kuq.kernels.base import Kernel
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import Marginal
