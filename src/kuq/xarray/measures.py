@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -14,6 +14,7 @@ import xarray as xr
 import kuq
 from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
+from kuq.xarray.applied import Measure
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO, check_coordinates, check_names, listed
@@ -125,7 +126,7 @@ def of_members(data: Data, call: Call, estimator: str, directions: int | None = 
             for name in _PARTS
         }
     outputs = [call.outputs(trial.total)] * len(names)
-    components = call.measured(_Decompose(call.score, options), outputs)
+    components = call.measured(partial(_components, call.score, options), outputs)
     units = units_of(call.score, call.operands[0].variables)
     named = {
         name: described(component, words, units).rename(name)
@@ -208,7 +209,7 @@ def entropy(
         return _described(call.measured(*_entropy(call))[0], "entropy", call)
     options = {**call.options, "directions": directions}
     outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **options).value)
-    estimates = call.measured(_Estimated(kuq.entropy, call.score, options), [outputs] * 2)
+    estimates = call.measured(partial(_estimated, call.score, options), [outputs] * 2)
     names = ("entropy", "entropy_standard_error")
     named = {name: _described(one, name, call) for name, one in zip(names, estimates, strict=True)}
     named[names[1]].attrs["long_name"] = (
@@ -217,10 +218,10 @@ def entropy(
     return xr.Dataset(named)
 
 
-def _entropy(call: Call) -> tuple[_First, list[list[Hashable]]]:
+def _entropy(call: Call) -> tuple[Measure, list[list[Hashable]]]:
     """The entropy as a measure, and what its result has beside the batch."""
     trial = kuq.entropy(call.trials()[0], call.score, **call.options)
-    return _First(kuq.entropy, call.score, call.options), [call.outputs(trial)]
+    return partial(_single, kuq.entropy, call.score, call.options), [call.outputs(trial)]
 
 
 @for_each_variable
@@ -256,7 +257,7 @@ def divergence(
     check_units("the prediction", first, "the other", second)
     left, right = call.trials()
     outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
-    measure = _First(kuq.divergence, call.score, call.options)
+    measure = partial(_single, kuq.divergence, call.score, call.options)
     return _described(call.measured(measure, [outputs])[0], "divergence", call)
 
 
@@ -299,7 +300,7 @@ def score(
     (trial,) = call.trials()
     zero = np.zeros(trial.event_shape)
     outputs = call.outputs(kuq.score(trial, zero, call.score, **call.options))
-    measure = _First(kuq.score, call.score, call.options)
+    measure = partial(_single, kuq.score, call.score, call.options)
     return _described(call.measured(measure, [outputs], outcome)[0], "score", call)
 
 
@@ -334,7 +335,7 @@ def member_divergences(
     assert isinstance(trial, kuq.Ensemble)
     map_dims = call.outputs(kuq.member_divergences(trial, call.score, **call.options)[0, 0])
     (divergences,) = call.measured(
-        _Matrix(call.score, call.options),
+        partial(_matrix, call.score, call.options),
         [[*map_dims, member, other]],
         sizes={other: data.sizes[member]},
     )
@@ -343,49 +344,33 @@ def member_divergences(
     return _described(divergences.transpose(member, other, ...), "divergence", call)
 
 
-@dataclass(frozen=True)
-class _Decompose:
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, prediction: kuq.Prediction) -> tuple[Numbers, ...]:
-        u = kuq.decompose(prediction, self.score, **self.options)
-        return u.total, u.aleatoric, u.epistemic, *(u.standard_error or ())
+def _components(
+    score: kuq.Score, options: dict[str, Any], prediction: kuq.Prediction
+) -> tuple[Numbers, ...]:
+    u = kuq.decompose(prediction, score, **options)
+    return u.total, u.aleatoric, u.epistemic, *(u.standard_error or ())
 
 
-@dataclass(frozen=True)
-class _First:
+def _single(
+    function: Any, score: kuq.Score, options: dict[str, Any], *given: Any
+) -> tuple[Numbers, ...]:
     """A function of kuq with one array as its result."""
-
-    function: Any
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, *given: Any) -> tuple[Numbers, ...]:
-        return (self.function(*given, self.score, **self.options),)
+    return (function(*given, score, **options),)
 
 
-@dataclass(frozen=True)
-class _Estimated:
-    """A function of kuq by random directions, with its standard error."""
-
-    function: Any
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, *given: Any) -> tuple[Numbers, ...]:
-        estimate = self.function(*given, self.score, **self.options)
-        return estimate.value, estimate.standard_error
+def _estimated(
+    score: kuq.Score, options: dict[str, Any], prediction: kuq.Prediction
+) -> tuple[Numbers, ...]:
+    """The entropy by random directions, with its standard error."""
+    estimate = kuq.entropy(prediction, score, **options)
+    return estimate.value, estimate.standard_error
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, prediction: kuq.Ensemble) -> tuple[Numbers, ...]:
-        matrix = kuq.member_divergences(prediction, self.score, **self.options)
-        return (np.moveaxis(matrix, (0, 1), (-2, -1)),)
+def _matrix(
+    score: kuq.Score, options: dict[str, Any], prediction: kuq.Ensemble
+) -> tuple[Numbers, ...]:
+    matrix = kuq.member_divergences(prediction, score, **options)
+    return (np.moveaxis(matrix, (0, 1), (-2, -1)),)
 
 
 def _described(result: xr.DataArray, name: str, call: Call) -> xr.DataArray:

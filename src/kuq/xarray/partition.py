@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def partition(
     options = {**call.options, "estimator": estimator, "levels": design.levels}
     options |= {"crossed": asked.crossed, "fixed": asked.fixed}
     names = ["total", "noise", *design.parts]
-    measure = _Partition(call.score, options, members.paths)
+    measure = partial(_of_groups, members.paths, call.score, options)
     components = call.measured(measure, [call.outputs(trial.total)] * len(names))
     if clash := [name for name in names if name in {*components[0].dims, *components[0].coords}]:
         raise kuq.ParameterError(
@@ -96,15 +97,10 @@ def _labels(data: Data, dim: Hashable) -> tuple[str, ...]:
     return tuple(map(label, values))
 
 
-@dataclass(frozen=True)
-class _Partition:
-    score: kuq.Score
-    options: dict[str, Any]
-    paths: Numbers
-
-    def __call__(self, prediction: kuq.Ensemble) -> tuple[Numbers, ...]:
-        u = kuq.decompose(prediction.in_groups(self.paths), self.score, **self.options)
-        return tuple(u.values())
+def _of_groups(
+    paths: Numbers, score: kuq.Score, options: dict[str, Any], prediction: kuq.Ensemble
+) -> tuple[Numbers, ...]:
+    return tuple(kuq.decompose(prediction.in_groups(paths), score, **options).values())
 
 
 @dataclass(frozen=True)
