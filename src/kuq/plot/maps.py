@@ -43,8 +43,8 @@ def uncertainty_map(
     'aleatoric'
     """
     whole = isinstance(values, Mapping) or hasattr(values, "data_vars")
-    part = part or ("total" if whole and spread_note(values) else "epistemic")
-    component = part_of(values, part) if whole else values
+    name = part or ("total" if whole and spread_note(values) else "epistemic")
+    component = part_of(values, name) if whole else values
     unit = units_of(values) or units_of(component)
     grid = values_of(component)
     need_axes(grid, 2, "a map")
@@ -54,7 +54,7 @@ def uncertainty_map(
     if x is None and y is None and not is_labelled(component):
         ax.set_aspect("equal")
         ax.invert_yaxis()  # rows of an array go down
-    title = part if whole else str(getattr(component, "name", None) or "")
+    title = name if whole else str(getattr(component, "name", None) or "")
     bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.046, pad=0.03)
     bar.set_label(with_unit(title or "uncertainty", unit))
     bar.outline.set_visible(False)
