@@ -28,7 +28,13 @@ ASIDE, OWN = Path(tempfile.mkdtemp()), os.getpid()
 LIBRARIES = ("kuq.nn", "kuq.cli", "kuq_study", "kuq.files", "h5netcdf", "zarr", "pyarrow.parquet")
 LIBRARIES += ("dask.array", "xarray", "matplotlib.figure", "kuq.reports.decomposition")
 LIBRARIES += ("kuq.demo.gap", "kuq.demo.patients", "kuq.plot.saving")
-LIBRARIES += ("pandas", "kuq.files.grids", "kuq.files.grid_result", "kuq.xarray", "kuq.files.own")
+LIBRARIES += (
+    "pandas",
+    "kuq.files.grids",
+    "kuq.files.grid_result",
+    "kuq.xarray",
+    "kuq.files.output_marks",
+)
 
 
 def values(seed, inputs=40):

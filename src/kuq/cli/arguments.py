@@ -23,9 +23,9 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Arguments that it does not have, with the ones that were probably meant."""
         names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-        known = [option for action in self._actions for option in action.option_strings]
-        closest = (difflib.get_close_matches(name, known, n=1, cutoff=0.8) for name in names)
-        meant = [option for found in closest for option in found]
+        accepted = [option for action in self._actions for option in action.option_strings]
+        closest = (difflib.get_close_matches(name, accepted, n=1, cutoff=0.8) for name in names)
+        meant = [option for matches in closest for option in matches]
         hint = f" (is it {', '.join(meant)}?)" if meant else ""
         self.error(f"unknown arguments: {' '.join(unknown)}{hint}")
 

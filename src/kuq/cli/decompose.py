@@ -227,7 +227,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _levels(options: argparse.Namespace, layout: Layout) -> int:
@@ -245,7 +245,7 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
     score, estimator = options.score
     progress = ProgressBar()
     with _in_words_of_the_command():
-        found = partition_file(
+        partitioned = partition_file(
             options.file,
             score,
             Levels(_names(options.levels), _names(options.crossed), _names(options.fixed)),
@@ -257,25 +257,25 @@ def _levels(options: argparse.Namespace, layout: Layout) -> int:
             estimator=options.estimator or estimator,
         )
     progress.end()
-    one = found.result
+    one = partitioned.result
     u = one.partition
     fixed = f", fixed: {', '.join(u.fixed)}" if u.fixed else ""
     lines = [
-        f"{found.source.name}: {one.description}",
+        f"{partitioned.source.name}: {one.description}",
         f"levels: {u.design}{fixed}",
         f"score: {score_in_words(u)} ({u.units}; {u.method})",
         *(f"note: {note}" for note in (*one.notes, u.note) if note),
         "",
         table_of_parts(u.known, one.input_weights),
         "",
-        f"written: {found.out}",
+        f"written: {partitioned.out}",
     ]
     print(printable("\n".join(lines)))
     if options.report is not None:
         from kuq.reports.levels import levels_page
 
-        text = levels_page(found.source.name, {"": one}, found.out.name)
-        write_text(options.report, text, PAGE, [found.source, found.out])
+        text = levels_page(partitioned.source.name, {"": one}, partitioned.out.name)
+        write_text(options.report, text, PAGE, [partitioned.source, partitioned.out])
         print(f"report: {options.report}")
     return 0
 
@@ -311,7 +311,7 @@ def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
     from kuq.reports.words import score_in_words
 
     lines = []
-    for one, found in zip(result.variables, judged, strict=True):
+    for one, judgement in zip(result.variables, judged, strict=True):
         u = one.uncertainty
         name = result.source.name if len(result.variables) == 1 else one.name
         lines += [
@@ -322,7 +322,7 @@ def _summary(result: DecomposedFile, judged: list[Judgement | None]) -> str:
             summary_table(u, one.input_weights),
             "",
             *_directions(u, one.options.get("directions")),
-            *summary_of_judgement(one, found),
+            *summary_of_judgement(one, judgement),
         ]
     split = [one.uncertainty.is_split for one in result.variables]
     parts = "" if all(split) else " (total only)" if not any(split) else " (parts where split)"

@@ -70,9 +70,9 @@ def run(options: argparse.Namespace) -> int:
             made.append(f"figure: {figure}")
     if "patients" in shown and _has(patients.LIBRARIES, "page", patients.EXTRA):
         print(_PATIENTS.format(members=patients.MEMBERS, folds=patients.FOLDS), flush=True)
-        found = patients.run(options.seed)
-        found.write_report(page)
-        print(f"\n{found.summary()}\n")
+        study = patients.run(options.seed)
+        study.write_report(page)
+        print(f"\n{study.summary()}\n")
         made.append(f"page:   {page} (open it in a browser)")
     for line in made:
         print(line)

@@ -94,9 +94,9 @@ class Dataset:
         for split in (self.train, self.validation, self.test, self.shifted):
             for rows in () if split is None else (split.x, split.y):
                 for start in range(0, len(rows), _AT_ONCE):
-                    part = np.asarray(rows[start : start + _AT_ONCE])
-                    digest.update(f"{part.dtype}{part.shape}".encode())
-                    objects = part.dtype.hasobject  # whose bytes are addresses
-                    digest.update(repr(part.tolist()).encode() if objects else part.tobytes())
+                    chunk = np.asarray(rows[start : start + _AT_ONCE])
+                    digest.update(f"{chunk.dtype}{chunk.shape}".encode())
+                    objects = chunk.dtype.hasobject  # whose bytes are addresses
+                    digest.update(repr(chunk.tolist()).encode() if objects else chunk.tobytes())
             digest.update(b"|")
         return digest.hexdigest()

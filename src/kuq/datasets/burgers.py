@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kuq._numbers import whole_number
-from kuq.datasets.etdrk4 import Modes, Real, advance, resized, to_modes, to_points
+from kuq.datasets.etdrk4 import Modes, Real, advance, first_step, resized, to_modes, to_points
 from kuq.datasets.superposed_waves import superposed_waves
 from kuq.datasets.trajectories import initial_states, positive, solve_all
 
@@ -24,7 +24,7 @@ _DECAY = 19.0
 COURANT = 0.75
 _FEWEST_MODES = 32
 #: Initial states may have kinks: the first step is refined towards time zero, where they decay.
-_HALVINGS, _PARTS = 10, 2
+_HALVINGS = 10
 #: Rows solved at once; they are alike, since rows are sorted by their jumps.
 _BLOCK = 16
 
@@ -108,8 +108,5 @@ def _stretch(modes: Modes, diffusion: float, step: float, count: int, refined: b
         return -diffusion * wave_numbers**2
 
     if refined:
-        for halving in (_HALVINGS, *range(_HALVINGS, 0, -1)):
-            part = step * 2.0**-halving
-            modes = advance(modes, rates, 1.0, part / _PARTS, _PARTS)
-        count -= 1
+        modes, count = first_step(modes, rates, 1.0, step, _HALVINGS), count - 1
     return advance(modes, rates, 1.0, step, count)

@@ -91,13 +91,13 @@ def cached_array(
     path = cache_folder() / f"{name}-{key}.npy"
     with lock(path):
         if not _is_whole(path, facts):
-            with replacing(path) as part:
-                array = np.lib.format.open_memmap(part, "w+", dtype, shape)
-                _reserve(part)
+            with replacing(path) as unfinished:
+                array = np.lib.format.open_memmap(unfinished, "w+", dtype, shape)
+                _reserve(unfinished)
                 fill(array)
                 array.flush()
                 del array
-                digest = _sha256(part)
+                digest = _sha256(unfinished)
             note = {"settings": json.loads(facts), "sha256": digest}
             write_text(path.with_suffix(".json"), json.dumps(note))
     stored: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -121,8 +121,8 @@ def _is_whole(path: Path, facts: str) -> bool:
     if not (path.exists() and note.exists()):
         return False
     try:
-        known = json.loads(note.read_text())
-        whole = bool(known["settings"] == json.loads(facts) and known["sha256"] == _sha256(path))
+        saved = json.loads(note.read_text())
+        whole = bool(saved["settings"] == json.loads(facts) and saved["sha256"] == _sha256(path))
     except (json.JSONDecodeError, KeyError, TypeError):
         whole = False
     if not whole:

@@ -151,7 +151,7 @@ ENTRIES: tuple[Entry, ...] = (
 def catalogue() -> Mapping[str, Entry]:
     """All data sets by name, in the order in which they are listed."""
     _import_registering_modules()
-    return MappingProxyType(_known())
+    return MappingProxyType(_entries())
 
 
 def register(*entries: Entry) -> None:
@@ -163,7 +163,7 @@ def register(*entries: Entry) -> None:
     for added in entries:
         if not isinstance(added, Entry):
             raise ParameterError(f"a data set is registered by a kuq.datasets.Entry, got {added!r}")
-        if _known().get(added.name, added) != added:
+        if _entries().get(added.name, added) != added:
             raise ParameterError(
                 f"there is a data set {added.name!r} already; register it under another name"
             )
@@ -174,7 +174,7 @@ def register(*entries: Entry) -> None:
 _ADDED: dict[str, Entry] = {}
 
 
-def _known() -> dict[str, Entry]:
+def _entries() -> dict[str, Entry]:
     return {entry.name: entry for entry in ENTRIES} | _ADDED
 
 
@@ -195,14 +195,14 @@ def _import_registering_modules() -> None:
 
 def entry(name: str) -> Entry:
     """The data set of this name; the error lists all names."""
-    known = _known()
-    if name not in known:  # only then, since other packages take time to import
-        known = dict(catalogue())
-    if name not in known:
+    entries = _entries()
+    if name not in entries:  # only then, since other packages take time to import
+        entries = dict(catalogue())
+    if name not in entries:
         raise ParameterError(
-            f"there is no data set {name!r}; the names are {', '.join(known)} (kuq data list)"
+            f"there is no data set {name!r}; the names are {', '.join(entries)} (kuq data list)"
         )
-    return known[name]
+    return entries[name]
 
 
 def table() -> str:
@@ -236,12 +236,12 @@ def load(name: str, data_dir: str | Path | None = None, seed: int = 0, **options
     >>> load("diabetes").train
     Split(x=(358, 10), y=(358,))
     """
-    found, known = entry(name), option_types(name)
+    chosen, types = entry(name), option_types(name)
     for option in options:
-        if option not in known:
-            raise ParameterError(f"{name} has no option {option!r}; it has {', '.join(known)}")
+        if option not in types:
+            raise ParameterError(f"{name} has no option {option!r}; it has {', '.join(types)}")
     folder = None if data_dir is None else Path(data_dir)
-    data = found.load(folder, seed, **options)
+    data = chosen.load(folder, seed, **options)
     return data if data.name == name else replace(data, name=name)
 
 
@@ -260,5 +260,5 @@ def option_types(name: str) -> dict[str, Any]:
 
 def source_digest(name: str, data_dir: Path | None, options: Mapping[str, Any]) -> str:
     """What stands for the files that ``load`` reads; empty where kuq makes the numbers itself."""
-    found = entry(name)
-    return "" if found.digest is None else found.digest(data_dir, **options)
+    chosen = entry(name)
+    return "" if chosen.digest is None else chosen.digest(data_dir, **options)

@@ -70,6 +70,13 @@ def coefficients(rates: Real, step: float) -> tuple[Real, ...]:
     )
 
 
+def first_step(modes: Modes, rates: Rates, length: float, step: float, halvings: int) -> Modes:
+    """One step, halved so many times towards its start, where stiff modes decay."""
+    for halving in (halvings, *range(halvings, 0, -1)):
+        modes = advance(modes, rates, length, step * 2.0**-halving / 2, 2)
+    return modes
+
+
 def advance(modes: Modes, rates: Rates, length: float, step: float, count: int) -> Modes:
     """``count`` steps from coefficients (rows, modes); all rows at once."""
     highest = modes.shape[-1] - 1

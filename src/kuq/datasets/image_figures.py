@@ -36,11 +36,11 @@ def draw_images(figure: Figure, data: Dataset) -> None:
     targets = _limits([y for _, y in samples])
     figure.set_size_inches(2.0 * _SAMPLES * len(groups), 4.8)
     parts = np.ravel(np.asarray(figure.subfigures(1, len(groups)), dtype=object))
-    for part, (x, y), (extent, names), (_, name) in zip(
+    for panel, (x, y), (extent, names), (_, name) in zip(
         parts, samples, places, groups, strict=True
     ):
-        part.suptitle(name, fontsize="medium")
-        axes = part.subplots(2, len(x), squeeze=False, sharex=bool(extent), sharey=bool(extent))
+        panel.suptitle(name, fontsize="medium")
+        axes = panel.subplots(2, len(x), squeeze=False, sharex=bool(extent), sharey=bool(extent))
         for column in range(len(x)):
             _draw_input(axes[0, column], x[column], shown or 0, maps, extent)
             picture = axes[1, column].imshow(y[column], **targets, **extent)
@@ -58,7 +58,7 @@ def draw_images(figure: Figure, data: Dataset) -> None:
                 axis.set_yticks([])
         axes[0, 0].set_ylabel("input" if shown is None else f"input: {data.provenance['shown']}")
         axes[1, 0].set_ylabel("target")
-        part.colorbar(picture, ax=list(axes[1]), location="bottom", shrink=0.8, label=data.units)
+        panel.colorbar(picture, ax=list(axes[1]), location="bottom", shrink=0.8, label=data.units)
 
 
 def _few(values: Any) -> NDArray[np.float64]:
@@ -103,9 +103,9 @@ def _channel(data: Dataset, role: str) -> int | None:
 
 def _limits(values: list[NDArray[np.float64]]) -> dict[str, Any]:
     """Colours for all maps of a kind: around zero where they have both signs."""
-    known = np.concatenate([np.ravel(value) for value in values])
-    known = known[np.isfinite(known)]
-    low, high = np.percentile(known, [1, 99]) if len(known) else (0.0, 1.0)
+    finite = np.concatenate([np.ravel(value) for value in values])
+    finite = finite[np.isfinite(finite)]
+    low, high = np.percentile(finite, [1, 99]) if len(finite) else (0.0, 1.0)
     if low < 0 < high:
         size = max(-low, high)
         return {"cmap": "RdBu_r", "vmin": -size, "vmax": size}

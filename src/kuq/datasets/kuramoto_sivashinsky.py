@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kuq._numbers import whole_number
-from kuq.datasets.etdrk4 import Modes, Real, advance, resized, to_modes, to_points
+from kuq.datasets.etdrk4 import Modes, Real, advance, first_step, resized, to_modes, to_points
 from kuq.datasets.trajectories import initial_states, positive, solve_all
 
 #: With this step the error over an interval of 2 on the attractor, where u has a deviation of 1.3,
@@ -20,8 +20,8 @@ STEP = 0.0625
 _HIGHEST_WAVE_NUMBER = 6.1
 _SMOOTH = 0.05
 #: Noise has all modes, and an exponential scheme is of first order while the stiff ones decay:
-#: the first step is refined by this many halvings towards time zero, each in this many parts.
-_HALVINGS, _PARTS = 16, 2
+#: the first step is refined by this many halvings towards time zero.
+_HALVINGS = 16
 #: Rows solved at once: enough to hide the cost of a call, few enough to stay in the cache.
 _BLOCK = 64
 
@@ -77,11 +77,8 @@ def _frames(modes: Modes, length: float, step: float, count: int) -> Iterator[Mo
     """Modes after ``count``, 2·``count``, … steps, without end."""
     highest = math.ceil(_HIGHEST_WAVE_NUMBER * length / (2 * math.pi))
     modes = resized(modes, max(highest, modes.shape[-1] - 1))
-    time = 0.0
-    for halving in (_HALVINGS, *range(_HALVINGS, 0, -1)):
-        part = step * 2.0**-halving
-        modes = advance(modes, growth, length, part / _PARTS, _PARTS)
-    done = 1
+    modes = first_step(modes, growth, length, step, _HALVINGS)
+    time, done = 0.0, 1
     while True:
         if time + step * done >= _SMOOTH:
             modes = resized(modes, highest)

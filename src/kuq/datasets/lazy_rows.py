@@ -64,8 +64,8 @@ class _Rows:
         # Backwards and repeated rows are allowed here, but files are read forwards.
         rows, places = np.unique(chosen, return_inverse=True)
         block = self.stored.read(rows)[places.reshape(np.shape(chosen))]
-        found: NDArray[Any] = block[(*(slice(None),) * np.ndim(chosen), *rest)]
-        return found
+        selected: NDArray[Any] = block[(*(slice(None),) * np.ndim(chosen), *rest)]
+        return selected
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         # Without it Dask would read the whole array to name it.

@@ -101,8 +101,8 @@ class Reading:
         time = np.asarray(file["t-coordinate"])[:frames]
         wanted = np.linspace(0.0, self.final_time, self.frames)
         stride = max(1, round(float(wanted[1] / (time[1] - time[0]))))
-        found = time[::stride][: self.frames]
-        if len(found) < self.frames or not np.allclose(found, wanted, atol=1e-4 * wanted[1]):
+        taken = time[::stride][: self.frames]
+        if len(taken) < self.frames or not np.allclose(taken, wanted, atol=1e-4 * wanted[1]):
             raise DataError(
                 f"{path} has times from {time[0]:g} to {time[-1]:g}, {len(time)} in all; they do "
                 f"not hold {self.frames} equal frames up to {self.final_time:g}"

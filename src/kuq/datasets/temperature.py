@@ -111,16 +111,16 @@ def _triples(era5: ERA5, name: str, first: int, last: int) -> NDArray[np.int64]:
     six_hourly = (times - times.astype("datetime64[D]")) % LEAD == np.timedelta64(0)
     inside = np.flatnonzero((times >= start) & (times < end) & six_hourly)
     where = {moment: k for k, moment in zip(inside.tolist(), times[inside], strict=True)}
-    found = [
+    triples = [
         (where[moment - LEAD], k, where[moment + LEAD])
         for moment, k in where.items()
         if moment - LEAD in where and moment + LEAD in where
     ]
-    if not found:
+    if not triples:
         span = f"from {times.min()} to {times.max()}" if times.size else "none"
         raise InsufficientDataError(
             f"the years {first}..{last} for {name} have no three times in a row with 6 hours "
             f"between them; the store {era5.place} has times {span}. Get those years, or choose "
             f"others by {name}_years"
         )
-    return np.array(found, dtype=np.int64)
+    return np.array(triples, dtype=np.int64)

@@ -210,9 +210,9 @@ def verified(table: Table, numbers: Real) -> str:
     if _sha256(table, numbers) == table.sha256:
         return "SHA-256 of the numbers"
     if table.summary is not None and table.decimals is not None:
-        found = numbers.mean(axis=0), numbers.std(axis=0)
+        moments = numbers.mean(axis=0), numbers.std(axis=0)
         unit = 0.5 * 10.0 ** -np.asarray(table.decimals)
-        if np.all(np.abs(np.array(found) - np.array(table.summary)) <= unit):
+        if np.all(np.abs(np.array(moments) - np.array(table.summary)) <= unit):
             return "means and deviations of all columns, within the rounding of other copies"
     raise DataError(f"the numbers are not those of {table.name}: their SHA-256 differs")
 
@@ -268,8 +268,8 @@ def _from_cache(table: Table, folder: Path | None) -> tuple[str, Real]:
             else:
                 return path.name, numbers
         where, numbers = _downloaded(table, path, folder)
-        with replacing(path) as part:
-            table_files.write(part, numbers)
+        with replacing(path) as unfinished:
+            table_files.write(unfinished, numbers)
     return where, numbers
 
 

@@ -72,15 +72,15 @@ class Demo:
     means: Vector
     uncertainty: Mapping[str, Uncertainty]
 
-    def average(self, name: str, part: str, region: str) -> float:
+    def average(self, name: str, component: str, region: str) -> float:
         """The mean of "total", "aleatoric" or "epistemic" under a score over a region."""
         low, high = REGIONS[region]
         inside = (self.grid > low) & (self.grid < high)
-        return float(np.mean(self.uncertainty[name][part][inside]))
+        return float(np.mean(self.uncertainty[name][component][inside]))
 
     def table(self, names: Iterable[str] = SCORES) -> str:
         """One row per score and region, in plain characters and less than 80 columns."""
-        lines = [f"{'score':<27}  {'region':<10}" + "".join(f"  {part:>9}" for part in _PARTS)]
+        lines = [f"{'score':<27}  {'region':<10}" + "".join(f"  {kind:>9}" for kind in _PARTS)]
         rule = "-" * len(lines[0])
         for name in names:
             u = self.uncertainty[name]
@@ -88,7 +88,7 @@ class Demo:
             title = name if bandwidth is None else f"{name}({bandwidth:.3f})"
             lines.append(rule)
             for head, region in zip((title, f"  {u.units}", f"  {u.method}"), REGIONS, strict=True):
-                cells = "".join(f"  {self.average(name, part, region):>9.4f}" for part in _PARTS)
+                cells = "".join(f"  {self.average(name, kind, region):>9.4f}" for kind in _PARTS)
                 lines.append(f"{head:<27}  {region:<10}{cells}")
         return "\n".join(lines)
 
@@ -124,9 +124,9 @@ class Demo:
     def _draw_parts(self, axis: Axes, name: str, title: str) -> None:
         u = self.uncertainty[name]
         true = entropy(Normal(truth(self.grid), noise(self.grid)), u.score)
-        for part, color in (("epistemic", _VERMILLION), ("aleatoric", _BLUE)):
-            axis.plot(self.grid, u[part], color=color, lw=2.4, label=part)
-            axis.fill_between(self.grid, u[part], color=color, alpha=0.12, lw=0)
+        for component, color in (("epistemic", _VERMILLION), ("aleatoric", _BLUE)):
+            axis.plot(self.grid, u[component], color=color, lw=2.4, label=component)
+            axis.fill_between(self.grid, u[component], color=color, alpha=0.12, lw=0)
         axis.plot(self.grid, true, "--", color="black", lw=1.6, label="entropy of the true noise")
         axis.set_ylim(bottom=0)
         _finish(axis, title, f"uncertainty ({u.units})")

@@ -54,7 +54,7 @@ class Patients:
         """The answer in a few lines."""
         u = self.uncertainty
         total, noise, members = (
-            float(np.mean(part)) for part in (u.total, u.aleatoric, u.epistemic)
+            float(np.mean(component)) for component in (u.total, u.aleatoric, u.epistemic)
         )
         sure, unsure = self.errors
         rows = (

@@ -141,10 +141,10 @@ def _large_sizes(extra: bytes, size: int, packed: int) -> tuple[int, int]:
 def _descriptor(file: IO[bytes], end: int, one: zipfile.ZipInfo) -> int:
     """The length of the sizes that stand behind the data of a member."""
     file.seek(end)
-    found = file.read(24)
+    descriptor = file.read(24)
     for form in ("<4sLLL", "<4sLQQ"):
         length = struct.calcsize(form)
-        if len(found) >= length and struct.unpack(form, found[:length]) == (
+        if len(descriptor) >= length and struct.unpack(form, descriptor[:length]) == (
             b"PK\7\x08", one.CRC, one.compress_size, one.file_size
         ):  # fmt: skip
             return length

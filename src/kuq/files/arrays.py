@@ -43,21 +43,21 @@ def read_npz(
             f"--draws is for draws, and the file is read as {law}; name their array: --samples "
             "(Monte Carlo is --monte-carlo)"
         )
-    found = {}
+    by_role = {}
     for role, name in roles.items():
         values = as_doubles(name, arrays[name])
         place = _place(values.shape)
         check_values(role, name, values, nan_policy, place, event_ndim > 0, law != "evidential")
-        found[role] = as_parameter(role, name, values)
-    weights = found.pop("weights", None)
-    found = _broadcast(path, found)
+        by_role[role] = as_parameter(role, name, values)
+    weights = by_role.pop("weights", None)
+    by_role = _broadcast(path, by_role)
     if law != "evidential":
-        found = {
-            role: _arranged(a, member_axis, sample_axis, event_ndim) for role, a in found.items()
+        by_role = {
+            role: _arranged(a, member_axis, sample_axis, event_ndim) for role, a in by_role.items()
         }
     unused = [name for name in arrays if name not in (*roles.values(), target)]
     notes = (f"not used: {listed(unused)}",) if unused else ()
-    stored = StoredPrediction(law, found, event_ndim, weights, nan_policy, notes=notes).checked()
+    stored = StoredPrediction(law, by_role, event_ndim, weights, nan_policy, notes=notes).checked()
     return stored if target is None else stored.judged_by(as_doubles(target, arrays[target]))
 
 

@@ -92,7 +92,8 @@ def _read(path: Path, dialect: Dialect, numbers: Collection[str], sure: bool) ->
                 else:
                     values[name].extend(cells)
     table = {
-        name: _joined(parts) if name in numbers else _typed(parts) for name, parts in values.items()
+        name: np.concatenate([np.empty(0), *parts]) if name in numbers else _typed(parts)
+        for name, parts in values.items()
     }
     frame = pd.DataFrame(table, columns=names)
     frame.attrs = {"dialect": dialect, "lines": places}
@@ -212,10 +213,6 @@ def _numbers(
                 f"{lines[place]}{_UNITS if _WITH_UNIT.match(cell.strip()) else ''}"
             )
     return numbers
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _typed(cells: list[str]) -> Any:

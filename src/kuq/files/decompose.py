@@ -14,7 +14,7 @@ from kuq.files.arrays import read_npz
 from kuq.files.csv_text import without_formulas
 from kuq.files.decomposed import Decomposed, DecomposedFile
 from kuq.files.dialect import Dialect, TextForm
-from kuq.files.own import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS, SCORE
+from kuq.files.output_marks import ERRORS, KINDS, MADE_BY, MARK, NOTE, PARTS, SCORE
 from kuq.files.parquet import write_parquet
 from kuq.files.roles import Names
 from kuq.files.stored import Progress, StoredPrediction, decompose_stored
@@ -122,7 +122,7 @@ def decompose_file(
         description=in_words(stored.prediction(), dict(zip(dims, u.total.shape, strict=False))),
         dims=dims,
         labels=stored.labels,
-        part=stored.part,
+        part=stored.part_at,
         options=options,
         notes=stored.notes,
         member_names=stored.member_names,
@@ -183,11 +183,6 @@ def checked_paths(path: Path, out: Path | None) -> Path:
     """Where to write what comes out of a file that can be read."""
     suffix = _suffix(path)
     out = path.with_name(f"{path.stem}-uncertainty{path.suffix}") if out is None else out
-    _check_paths(path, out, suffix)
-    return out
-
-
-def _check_paths(path: Path, out: Path, suffix: str) -> None:
     if not path.exists() and path.parent.is_dir():
         sweep(path)  # a store may wait for the second half of its replacement
     if not path.exists():
@@ -199,6 +194,7 @@ def _check_paths(path: Path, out: Path, suffix: str) -> None:
     if not out.parent.is_dir():
         raise ParameterError(f"the folder {str(out.parent)!r} does not exist")
     check_target(out, KINDS[suffix], [path])
+    return out
 
 
 def about(u: Uncertainty) -> dict[str, str]:
@@ -218,49 +214,49 @@ def _scores(stored: StoredPrediction, u: Uncertainty, options: dict[str, Any]) -
     """How well every prediction fits its outcome, NaN without one; None if none is known."""
     if stored.outcome is None:
         return None
-    part = stored.part(np.arange(len(stored.outcome)))
+    whole = stored.part_at(np.arange(len(stored.outcome)))
     missing = np.isnan(stored.outcome)
     filled = np.where(missing, 0.0, stored.outcome)
-    found = np.array(score_of(part.prediction, filled, u.score, **options), dtype=float)
-    found[part.masked] = np.nan
+    scores = np.array(score_of(whole.prediction, filled, u.score, **options), dtype=float)
+    scores[whole.masked] = np.nan
     for rows, prediction in stored.by_some_members():
-        found[rows] = score_of(prediction, filled[rows], u.score, **options)
-    return np.where(missing, np.nan, found)
+        scores[rows] = score_of(prediction, filled[rows], u.score, **options)
+    return np.where(missing, np.nan, scores)
 
 
 def _write(
     out: Path, stored: StoredPrediction, u: Uncertainty, source: Path, scores: np.ndarray | None
 ) -> None:
-    parts = {part: np.asarray(u[part]) for part in PARTS}
+    parts = {component: np.asarray(u[component]) for component in PARTS}
     if not u.is_split:  # what is not known is missing
-        parts |= {part: np.full(parts["total"].shape, np.nan) for part in PARTS[1:]}
+        parts |= {component: np.full(parts["total"].shape, np.nan) for component in PARTS[1:]}
     kind = KINDS[out.suffix.lower()]
     if out.suffix.lower() in ARRAYS:
         arrays: dict[str, Any] = {**parts, **about(u)}
         if u.standard_error is not None:
             arrays |= dict(zip(ERRORS, map(np.asarray, u.standard_error), strict=True))
-        with replacing(out, kind, [source]) as part, part.open("wb") as file:
+        with replacing(out, kind, [source]) as unfinished, unfinished.open("wb") as file:
             np.savez_compressed(file, **arrays)
         return
     rows = stored.extra["rows"]
     if scores is not None:
         parts = {SCORE: scores, **parts}
-    taken = [part for part in parts if part in rows.columns]
+    taken = [component for component in parts if component in rows.columns]
     if taken:
         raise ParameterError(f"the table has a column {taken[0]!r} already; rename it")
     table = rows.assign(**parts)
-    with replacing(out, kind, [source]) as part:
+    with replacing(out, kind, [source]) as unfinished:
         if out.suffix.lower() in TEXT:
-            _write_text(part, without_formulas(table), stored.extra["dialect"])
+            _write_text(unfinished, without_formulas(table), stored.extra["dialect"])
         else:
             table.attrs = about(u)
-            write_parquet(table, part, stored.extra["index"])
+            write_parquet(table, unfinished, stored.extra["index"])
 
 
-def _write_text(part: Path, table: Any, dialect: Dialect) -> None:
+def _write_text(unfinished: Path, table: Any, dialect: Dialect) -> None:
     """A table as the input writes it; quotes around the last name are the mark of kuq."""
     form = {"sep": dialect.separator, "decimal": dialect.marks.decimal, "lineterminator": "\n"}
-    with part.open("w", encoding=dialect.output_encoding, newline="") as file:
+    with unfinished.open("w", encoding=dialect.output_encoding, newline="") as file:
         head = table.iloc[:0].to_csv(index=False, **form).removesuffix(f"{PARTS[-1]}\n")
         file.write(f'{head}"{PARTS[-1]}"\n')
         table.to_csv(file, index=False, header=False, **form)

@@ -99,19 +99,19 @@ class Dialect:
     @property
     def notes(self) -> tuple[str, ...]:
         """What differs from the usual, for the reader of a result."""
-        found = []
+        differences = []
         if self.separator != ",":
-            found.append(f"fields are separated by {_SHOWN[self.separator]}")
+            differences.append(f"fields are separated by {_SHOWN[self.separator]}")
         if self.marks.decimal != ".":
-            found.append("numbers have decimal commas")
+            differences.append("numbers have decimal commas")
         if self.marks.thousands:
             between = THOUSANDS_IN_WORDS[self.marks.thousands]
-            found.append(f"numbers have {between} between thousands")
+            differences.append(f"numbers have {between} between thousands")
         if self.encoding == "cp1252":
-            found.append("the text is not UTF-8 and was read as Windows-1252")
+            differences.append("the text is not UTF-8 and was read as Windows-1252")
         elif self.encoding == "utf-16":
-            found.append("the text is UTF-16")
-        return ("; ".join(found),) if found else ()
+            differences.append("the text is UTF-16")
+        return ("; ".join(differences),) if differences else ()
 
     @property
     def output_encoding(self) -> str:
@@ -211,11 +211,11 @@ def _encoding(path: Path, told: str | None) -> str:
 def _separator(path: Path, encoding: str) -> str:
     """What cuts the header into fields, and the first rows into as many as the header has."""
     counts = {one: _field_counts(path, Dialect(one, encoding)) for one in _SEPARATORS}
-    cutting = {one: found for one, found in counts.items() if found and found[0] > 1}
+    cutting = {one: fields for one, fields in counts.items() if fields and fields[0] > 1}
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     if not cutting:
-        several = {one: found for one, found in counts.items() if len(found) > 2}
-        later = {one: found[-1] for one, found in several.items() if found[-2] == found[-1]}
+        several = {one: fields for one, fields in counts.items() if len(fields) > 2}
+        later = {one: fields[-1] for one, fields in several.items() if fields[-2] == fields[-1]}
         one = max(later, key=lambda mark: later[mark], default=usual)
         if later.get(one, 1) > 2:
             raise ParameterError(
@@ -224,7 +224,7 @@ def _separator(path: Path, encoding: str) -> str:
                 "remove what stands above them"
             )
         return usual
-    even = [one for one, found in cutting.items() if len(set(found)) == 1]
+    even = [one for one, fields in cutting.items() if len(set(fields)) == 1]
     if len(even) > 1:
         both = " or ".join(repr(one) for one in even)
         raise ParameterError(

@@ -14,7 +14,7 @@ from kuq.files.decompose import Layout
 from kuq.files.decomposed import Decomposed, Part
 from kuq.files.grid_cells import Areas
 from kuq.files.grid_source import opened, prediction_in, reading
-from kuq.files.own import ERRORS, PARTS
+from kuq.files.output_marks import ERRORS, PARTS
 from kuq.files.roles import as_doubles, as_scale
 from kuq.files.words import EVIDENTIAL, for_what, of_kind
 from kuq.result import OF_POINTS, PartErrors, Uncertainty
@@ -56,10 +56,10 @@ def read_result(
         names = PARTS if options.get("directions") is None else (*PARTS, *ERRORS)
         written = grid.dataset[[f"{prefix}{name}" for name in names]]
         total = written[f"{prefix}total"]
-        some, every = thinned(written, total)
-        some.load()
-    dims = tuple(str(dim) for dim in some[f"{prefix}total"].dims)
-    parts = {name: some[f"{prefix}{name}"].values for name in names}
+        shown, every = thinned(written, total)
+        shown.load()
+    dims = tuple(str(dim) for dim in shown[f"{prefix}total"].dims)
+    parts = {name: shown[f"{prefix}{name}"].values for name in names}
     errors = PartErrors(*(parts[name] for name in ERRORS)) if ERRORS[0] in parts else None
     if about.get("note") == OF_POINTS:
         parts |= {"aleatoric": 0 * parts["total"], "epistemic": parts["total"]}
@@ -74,12 +74,12 @@ def read_result(
         units="dimensionless" if about["units"] == "1" else str(about["units"]),
         standard_error=errors,
     )
-    known = next(iter(call.operands[0].variables.values())).coords
-    inside = [dim for dim in layout.event if dim in known]
-    coordinates = {dim: readable(some[dim].values) for dim in dims if dim in some.coords}
-    coordinates |= {dim: readable(known[dim].values) for dim in inside}
+    coords = next(iter(call.operands[0].variables.values())).coords
+    inside = [dim for dim in layout.event if dim in coords]
+    coordinates = {dim: readable(shown[dim].values) for dim in dims if dim in shown.coords}
+    coordinates |= {dim: readable(coords[dim].values) for dim in inside}
     first = dims[0] if dims else None
-    looked_at = _Some(path, layout, call, first, every.get(first, 1) if first else 1, made.areas)
+    looked_at = _Thinned(path, layout, call, first, every.get(first, 1) if first else 1, made.areas)
     member = call.layout.member
     notes = [*told_missing(parts["total"]), *told_thinned(every)]
     return Decomposed(
@@ -93,8 +93,8 @@ def read_result(
         event_dims=layout.event,
         options=options,
         notes=tuple(notes),
-        member_names=tuple(_label(v) for v in known[member].values) if member in known else (),
-        input_weights=areas(some[f"{prefix}total"]) if made.areas.of_inputs else None,
+        member_names=tuple(_label(v) for v in coords[member].values) if member in coords else (),
+        input_weights=areas(shown[f"{prefix}total"]) if made.areas.of_inputs else None,
         target=layout.target,
     )
 
@@ -128,8 +128,8 @@ def told_missing(total: np.ndarray) -> list[str]:
 
 def told_thinned(steps: dict[Any, int]) -> list[str]:
     """A note where not all values are looked at."""
-    some = [f"every {step}th along {dim}" for dim, step in steps.items() if step > 1]
-    return [f"figures and tables show {', '.join(some)}"] if some else []
+    every = [f"every {step}th along {dim}" for dim, step in steps.items() if step > 1]
+    return [f"figures and tables show {', '.join(every)}"] if every else []
 
 
 def areas(total: xr.DataArray) -> np.ndarray:
@@ -170,7 +170,7 @@ def _label(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Some:
+class _Thinned:
     """Predictions at some places of the first dimension, thinned along the others."""
 
     path: Path
@@ -186,8 +186,8 @@ class _Some:
         operand = self.call.operands[0]
         core = operand.core
         with opened(self.path) as grid:
-            found = prediction_in(grid, self.layout)
-            data = found.data
+            stored = prediction_in(grid, self.layout)
+            data = stored.data
             area = self.areas.along(data)
             if self.first is not None:
                 data = data.isel({self.first: places * self.step})
@@ -195,11 +195,11 @@ class _Some:
                 name: data[name] if name in getattr(data, "data_vars", {}) else data
                 for name in operand.variables
             }
-            own = {dim for dims in core for dim in dims}
-            batch = [d for v in variables.values() for d in v.dims if d not in own]
+            core_dims = {dim for dims in core for dim in dims}
+            batch = [d for v in variables.values() for d in v.dims if d not in core_dims]
             batch = [d for d in dict.fromkeys(batch) if d != self.first]
             widest = max(variables.values(), key=lambda v: v.size)
-            each = math.prod(n for d, n in widest.sizes.items() if d in own)
+            each = math.prod(n for d, n in widest.sizes.items() if d in core_dims)
             steps = _strides(
                 widest, tuple(d for d in batch if d in widest.dims), each, _MOST_NUMBERS
             )
@@ -207,16 +207,16 @@ class _Some:
             order = ([self.first] if self.first is not None else []) + batch
             arrays = []
             for (name, variable), dims in zip(variables.items(), core, strict=True):
-                part = variable.isel({d: s for d, s in thin.items() if d in variable.dims})
-                missing = [d for d in order if d not in part.dims]
-                part = part.expand_dims(missing).transpose(*order, *dims)
+                strided = variable.isel({d: s for d, s in thin.items() if d in variable.dims})
+                missing = [d for d in order if d not in strided.dims]
+                strided = strided.expand_dims(missing).transpose(*order, *dims)
                 with reading(self.path):
-                    values = as_doubles(name, part.values)
+                    values = as_doubles(name, strided.values)
                 arrays.append(
-                    as_scale(name, values) if found.squared and name == "scale" else values
+                    as_scale(name, values) if stored.squared and name == "scale" else values
                 )
             chosen = thin | ({} if self.first is None else {self.first: places * self.step})
-            outcome = self._outcome(found.outcome, chosen, order)
+            outcome = self._outcome(stored.outcome, chosen, order)
         shape = np.broadcast_shapes(*(a.shape[: len(order)] for a in arrays))
         block = Block(operand.layout, tuple(operand.variables), core)
         numbers, masked = tuple(arrays), np.zeros(shape, dtype=bool)
@@ -242,7 +242,7 @@ class _Some:
             return None, None
         (lat,) = area.dims
         if self.areas.of_inputs:
-            area = area.isel({dim: some for dim, some in chosen.items() if dim == lat})
+            area = area.isel({dim: index for dim, index in chosen.items() if dim == lat})
             beside = [dim for dim in order if dim != lat]
             return np.broadcast_to(area.expand_dims(beside).transpose(*order), batch), None
         layout, sizes = self.call.layout, self.call.operands[0].sizes
@@ -260,7 +260,7 @@ class _Some:
         if outcome is None:
             return None
         event = self.call.layout.event
-        outcome = outcome.isel({dim: some for dim, some in chosen.items() if dim in outcome.dims})
+        outcome = outcome.isel({dim: index for dim, index in chosen.items() if dim in outcome.dims})
         missing = [dim for dim in order if dim not in outcome.dims]
         with reading(self.path):
             ordered = outcome.expand_dims(missing).transpose(*order, *event)

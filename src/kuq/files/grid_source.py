@@ -17,7 +17,7 @@ from kuq.errors import KuqError, ParameterError, ShapeError
 from kuq.files.claims import check_memory
 from kuq.files.decompose import Layout
 from kuq.files.hdf5 import check_hdf5
-from kuq.files.own import PARTS
+from kuq.files.output_marks import PARTS
 from kuq.files.patterns import is_pattern, matches
 from kuq.files.roles import (
     LAYOUT,
@@ -87,8 +87,8 @@ def opened(path: Path) -> Iterator[Grid]:
         *(f"{name!r} has values of different lengths and is left out" for name in ragged),
     )
     netcdf = path.suffix.lower() != ".zarr"
-    found = {n: ValidRange.of(v.variable, netcdf) for n, v in dataset.data_vars.items()}
-    valid = {str(name): one for name, one in found.items() if one is not None}
+    ranges = {n: ValidRange.of(v.variable, netcdf) for n, v in dataset.data_vars.items()}
+    valid = {str(name): one for name, one in ranges.items() if one is not None}
     masked = {name: with_valid_range(dataset[name].variable, one) for name, one in valid.items()}
     file, dataset = dataset, dataset.assign(masked)
     for one in (dataset, *dataset.variables.values()):
@@ -124,7 +124,7 @@ def _engine(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class GridPrediction:
     """A prediction in a grid, of which nothing large was read."""
 
     #: A DataArray of draws or points, or a Dataset of parameters by kuq's names.
@@ -150,19 +150,19 @@ def variables_in(grid: Grid, layout: Layout) -> dict[str, Layout]:
         )
     given = layout.names.given()
     if any(is_pattern(text, names) for text in given.values()):
-        found = _by_patterns(given, names)
+        roles_of = _by_patterns(given, names)
     elif not given and len(names) > 1:
-        found = _pairs(names) or _of_members(grid, layout, names)
+        roles_of = _pairs(names) or _of_members(grid, layout, names)
     else:
-        found = {}
-    if not found:
+        roles_of = {}
+    if not roles_of:
         name = _main_name(grid, layout)
         targets = _targets(layout.target, {name: {}}, every, layout)
         return {name: replace(layout, target=targets.get(name))}
-    targets = _targets(layout.target, found, every, layout)
+    targets = _targets(layout.target, roles_of, every, layout)
     return {
         name: replace(layout, names=Names(**roles), target=targets.get(name))
-        for name, roles in found.items()
+        for name, roles in roles_of.items()
     }
 
 
@@ -174,10 +174,10 @@ def _is_target(name: str, target: str | None) -> bool:
 
 
 def _targets(
-    target: str | None, found: dict[str, dict[str, str]], names: list[str], layout: Layout
+    target: str | None, roles_of: dict[str, dict[str, str]], names: list[str], layout: Layout
 ) -> dict[str, str]:
     """Which variable is what happened of each thing that is predicted, where that is known."""
-    things = list(found)
+    things = list(roles_of)
     if target is None:
         return {}
     if "{}" in target:
@@ -198,7 +198,7 @@ def _targets(
     called = [thing for thing in things if _is_part(thing, target)]
     longest = max(called, key=len, default="")
     if not called or not all(_is_part(thing, longest) for thing in called):
-        given = found[things[0]].items()
+        given = roles_of[things[0]].items()
         drawn = {"points": "samples"} if layout.sample else {}
         options = " ".join(f"--{drawn.get(role, role)} {name}" for role, name in given)
         raise ParameterError(
@@ -216,40 +216,40 @@ def _is_part(name: str, text: str) -> bool:
 
 def _by_patterns(given: dict[str, str], names: list[str]) -> dict[str, dict[str, str]]:
     """Name of a variable -> role -> name, by what fills the gap of each pattern."""
-    found: dict[str, dict[str, str]] = {}
+    roles_of: dict[str, dict[str, str]] = {}
     for role, text in given.items():
         for match in matches(f"--{role}", text, names):
             alone = role in ("points", "samples") and "{}" not in text
-            found.setdefault(match.name if alone else match.gaps[0], {})[role] = match.name
-    incomplete = [name for name, roles in found.items() if len(roles) < len(given)]
+            roles_of.setdefault(match.name if alone else match.gaps[0], {})[role] = match.name
+    incomplete = [name for name, roles in roles_of.items() if len(roles) < len(given)]
     if incomplete:
         raise ParameterError(
             f"the patterns do not fit each other: {incomplete[0]!r} has only "
-            f"{listed(found[incomplete[0]].values())}"
+            f"{listed(roles_of[incomplete[0]].values())}"
         )
-    return found
+    return roles_of
 
 
 def _pairs(names: list[str]) -> dict[str, dict[str, str]]:
     """Means and spreads of one or more things by the ends of their names: t2m_mean and t2m_std."""
     weighing = [name for name in names if role_of(name) == "weights"]
     weights = {"weights": weighing[0]} if weighing else {}
-    found = pairs(names)
-    if found and len(weighing) > 1:
+    by_thing = pairs(names)
+    if by_thing and len(weighing) > 1:
         raise ParameterError(
             f"{listed(weighing)} may each be the weights of the predictions; remove all but one"
         )
-    for thing, roles in found.items():
-        for role, own in roles.items():
-            if len(own) > 1:
+    for thing, roles in by_thing.items():
+        for role, named in roles.items():
+            if len(named) > 1:
                 raise ParameterError(
-                    f"{listed(own)} may each be the {role} of {thing!r}; remove all but one, or "
+                    f"{listed(named)} may each be the {role} of {thing!r}; remove all but one, or "
                     f"name the one that is meant: --loc {roles['loc'][0]} --scale "
                     f"{roles['scale'][0]}"
                 )
     return {
-        thing: {role: own[0] for role, own in roles.items()} | weights
-        for thing, roles in found.items()
+        thing: {role: named[0] for role, named in roles.items()} | weights
+        for thing, roles in by_thing.items()
     }
 
 
@@ -259,8 +259,8 @@ def _of_members(grid: Grid, layout: Layout, names: list[str]) -> dict[str, dict[
         return {}
     usual = (layout.member,) if layout.member else MEMBERS
     dataset = grid.dataset
-    found = [n for n in names if any(str(dim).lower() in usual for dim in dataset[n].dims)]
-    return {name: {"points": name} for name in found}
+    along_members = [n for n in names if any(str(dim).lower() in usual for dim in dataset[n].dims)]
+    return {name: {"points": name} for name in along_members}
 
 
 def _main_name(grid: Grid, layout: Layout) -> str:
@@ -272,7 +272,7 @@ def _main_name(grid: Grid, layout: Layout) -> str:
 _PARAMETERS = {"points": "value", "samples": "values", "mixture": "weights", "weights": "member"}
 
 
-def prediction_in(grid: Grid, layout: Layout) -> Found:
+def prediction_in(grid: Grid, layout: Layout) -> GridPrediction:
     """The prediction that the names in a grid stand for, with coordinates that can be written."""
     import xarray as xr
 
@@ -291,10 +291,10 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
         notes.append(f"{roles['scale']!r} is a variance; its square root is the scale")
     names = {_PARAMETERS.get(role, role): name for role, name in roles.items()}
     weights = _weights(grid, roles.pop("weights")) if "weights" in roles else None
-    found = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
-    if "scale" in found:
-        check_spread(found["loc"], found["scale"])
-    for name, variable in zip(roles.values(), found.values(), strict=True):
+    parameters = {"weights" if r == "mixture" else r: dataset[name] for r, name in roles.items()}
+    if "scale" in parameters:
+        check_spread(parameters["loc"], parameters["scale"])
+    for name, variable in zip(roles.values(), parameters.values(), strict=True):
         as_doubles(name, np.empty(0, variable.dtype))
         if variable.size == 0:
             raise ShapeError(f"{name!r} is empty, with the dimensions {dict(variable.sizes)}")
@@ -303,7 +303,7 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
         as_doubles(str(outcome.name), np.empty(0, outcome.dtype))
     with reading(grid.path):  # making a Dataset reads coordinates
         one = law in ("samples", "points")
-        data: Any = found[law] if one else xr.Dataset(found, attrs=dataset.attrs)
+        data: Any = parameters[law] if one else xr.Dataset(parameters, attrs=dataset.attrs)
         for coordinate in data.coords.values():
             check_memory(grid.path, coordinate.nbytes, "leave out large coordinates")
             coordinate.variable.load()
@@ -313,21 +313,21 @@ def prediction_in(grid: Grid, layout: Layout) -> Found:
     ]:
         notes.append(f"the coordinate {name!r} holds no numbers, text or times and is left out")
         data = data.drop_vars(name)
-    return Found(data, weights, squared, tuple(notes), outcome, names)
+    return GridPrediction(data, weights, squared, tuple(notes), outcome, names)
 
 
 def check_outcome(outcome: xr.DataArray, layout: NamedLayout, dims: Iterable[Hashable]) -> None:
     """What happened has the dimensions of the inputs and all of one outcome, and no others."""
-    own = {layout.member, layout.sample, layout.trailing}
-    known = [dim for dim in dims if dim not in own]
-    if not set(layout.event) <= set(outcome.dims) <= set(known):
-        strange = [dim for dim in outcome.dims if dim not in known]
-        lacking = [dim for dim in known if dim not in outcome.dims]
+    prediction_dims = {layout.member, layout.sample, layout.trailing}
+    expected = [dim for dim in dims if dim not in prediction_dims]
+    if not set(layout.event) <= set(outcome.dims) <= set(expected):
+        strange = [dim for dim in outcome.dims if dim not in expected]
+        lacking = [dim for dim in expected if dim not in outcome.dims]
         pairs = ", ".join(f"{b!r}: {a!r}" for a, b in zip(lacking, strange, strict=False))
         same = f"; if these are the same, rename({{{pairs}}}) names them so" if pairs else ""
         raise ShapeError(
             f"the target {str(outcome.name)!r} has the dimensions {list(outcome.dims)}, and needs "
-            f"those of what is predicted: {[str(dim) for dim in known]}{same}"
+            f"those of what is predicted: {[str(dim) for dim in expected]}{same}"
         )
 
 
@@ -390,9 +390,9 @@ def _missing(grid: Grid, names: Iterable[str]) -> Iterator[str]:
     """What a store says by leaving chunks out: each of their values is the fill value."""
     for name in names:
         stored = grid.stored.get(name)
-        if stored is not None and stored.found < stored.chunks:
+        if stored is not None and stored.present < stored.chunks:
             yield (
-                f"{stored.chunks - stored.found} of {stored.chunks} chunks of {name!r} are not "
+                f"{stored.chunks - stored.present} of {stored.chunks} chunks of {name!r} are not "
                 f"stored; all of their values count as the fill value {stored.fill}"
             )
 

@@ -24,15 +24,15 @@ from kuq.files.grid_cells import Areas
 from kuq.files.grid_result import Made, read_result
 from kuq.files.grid_source import (
     Doubles,
-    Found,
     Grid,
+    GridPrediction,
     check_outcome,
     opened,
     prediction_in,
     variables_in,
 )
 from kuq.files.hdf5_output import PatientFile
-from kuq.files.own import KINDS, MADE_BY, grid_mark
+from kuq.files.output_marks import KINDS, MADE_BY, grid_mark
 from kuq.files.roles import listed
 from kuq.files.stored import Progress
 from kuq.files.words import not_judged
@@ -67,9 +67,9 @@ def decompose_grid(
             name: _decomposed(grid, one, score, options, estimator) for name, one in every.items()
         }
         parts = {
-            f"{_prefix(name, every)}{part}": values
+            f"{_prefix(name, every)}{component}": values
             for name, one in made.items()
-            for part, values in one.u.items()
+            for component, values in one.u.items()
         }
         used = {name for one in made.values() for name in one.used}
         unused = [str(n) for n in grid.dataset.data_vars if str(n) not in used]
@@ -79,13 +79,13 @@ def decompose_grid(
             written(whole, out, path)
     variables: list[Decomposed] = []
     for name, one in made.items():
-        found = read_result(path, out, name, _prefix(name, every), one, every[name], options)
-        notes = (*one.notes, *found.notes)
+        variable = read_result(path, out, name, _prefix(name, every), one, every[name], options)
+        notes = (*one.notes, *variable.notes)
         if layout.target is not None and every[name].target is None:
             notes = (*notes, not_judged(name))
         if unused and not variables:
             notes = (*notes, f"not used: {listed(unused)}")
-        variables.append(replace(found, notes=notes))
+        variables.append(replace(variable, notes=notes))
     return DecomposedFile(path, out, tuple(variables))
 
 
@@ -120,20 +120,20 @@ def _decomposed(
         "seed": options["seed"],
         "max_memory": SCRATCH,
     }
-    found = prediction_in(grid, layout)
-    data = found.data
-    if found.weights is not None:
-        settings["member_weights"] = found.weights
+    prediction = prediction_in(grid, layout)
+    data = prediction.data
+    if prediction.weights is not None:
+        settings["member_weights"] = prediction.weights
     event = tuple(layout.event)
     dims = Dimensions(layout.member or AUTO, layout.sample or AUTO, event)
     alone = is_of_one_model(data, dims, layout.sample)
     dims = replace(dims, member=None) if alone else with_members(data, dims)
     names, variables = layout_of(data, dims, policy)
-    if found.outcome is not None:
-        check_outcome(found.outcome, names, data.dims)
+    if prediction.outcome is not None:
+        check_outcome(prediction.outcome, names, data.dims)
         what = f"the target {layout.target!r}"
-        check_units("the prediction", variables, what, found.outcome)
-    data = in_pieces(grid.path, data, found, names, variables)
+        check_units("the prediction", variables, what, prediction.outcome)
+    data = in_pieces(grid.path, data, prediction, names, variables)
     areas = Areas.of(data, layout)
     call = prepared([data], score, dims, areas.of_event, settings)
     if alone:
@@ -147,13 +147,13 @@ def _decomposed(
         u = of_members(data, call, estimator, options.get("directions"))
     about = {**u.attrs, "units": u["total"].attrs["units"]}
     history = {key: v for key, v in u.attrs.items() if key not in grid.dataset.attrs}
-    for part in u.data_vars.values():
-        part.attrs.update(history)
-    used = (*found.names.values(), *([layout.target] if layout.target else []))
+    for component in u.data_vars.values():
+        component.attrs.update(history)
+    used = (*prediction.names.values(), *([layout.target] if layout.target else []))
     hint = unused_levels(data, names, command=True)
-    notes = (*found.notes, *areas.notes, *call.told.values(), *([hint] if hint else []))
-    if found.outcome is not None:
-        lacking = [dim for dim in call.operands[0].inputs if dim not in found.outcome.dims]
+    notes = (*prediction.notes, *areas.notes, *call.told.values(), *([hint] if hint else []))
+    if prediction.outcome is not None:
+        lacking = [dim for dim in call.operands[0].inputs if dim not in prediction.outcome.dims]
         if lacking:
             notes += (f"{layout.target!r} has no {listed(lacking)}: each value judges all of them",)
     return Made(u, call, about, notes, used, areas)
@@ -162,7 +162,7 @@ def _decomposed(
 def in_pieces(
     path: Path,
     data: Any,
-    found: Found,
+    prediction: GridPrediction,
     names: NamedLayout,
     variables: dict[str, xr.DataArray],
     levels: tuple[Hashable, ...] = (),
@@ -190,8 +190,8 @@ def in_pieces(
             Doubles(
                 path,
                 variable.variable,
-                found.names.get(name, str(variable.name)),
-                found.squared and name == "scale",
+                prediction.names.get(name, str(variable.name)),
+                prediction.squared and name == "scale",
                 _ROLES.get(name, name),
                 names.nan_policy,
                 {dim: variable[dim].values for dim in variable.dims if dim in variable.coords},
@@ -255,12 +255,12 @@ def written(u: xr.Dataset, out: Path, source: Path) -> None:
     """Compute a result into a file of its own, whole or not at all."""
     suffix = out.suffix.lower()
     u = u.assign_attrs({MADE_BY: grid_mark({*u.variables, *u.dims})})
-    with replacing(out, KINDS[suffix], [source]) as part, _threads():
+    with replacing(out, KINDS[suffix], [source]) as unfinished, _threads():
         try:
             if suffix == ".zarr":
-                u.to_zarr(part, mode="w", consolidated=False)
+                u.to_zarr(unfinished, mode="w", consolidated=False)
             else:
-                _write_netcdf(u, part)
+                _write_netcdf(u, unfinished)
         except (KuqError, OSError):
             raise
         except (ValueError, RuntimeError, TypeError) as error:
@@ -280,11 +280,11 @@ def _threads() -> Iterator[None]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _write_netcdf(u: xr.Dataset, part: Path) -> None:
+def _write_netcdf(u: xr.Dataset, unfinished: Path) -> None:
     from dask import callbacks
 
     make: Any = callbacks.Callback  # has no types
-    with closing(PatientFile(part)) as file, make(posttask=file.check):
+    with closing(PatientFile(unfinished)) as file, make(posttask=file.check):
         try:
             u.to_netcdf(file, engine="h5netcdf")
         finally:

@@ -57,9 +57,9 @@ def partition_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "runs.nc")
     ...     _ = path.write_bytes(bytes(runs.to_netcdf(engine="h5netcdf")))
-    ...     found = partition_file(path, kuq.SquaredError(), Levels(("model", "run")))
-    >>> u = found.result.partition
-    >>> u.design, {name: float(part) for name, part in u.items()}
+    ...     partitioned = partition_file(path, kuq.SquaredError(), Levels(("model", "run")))
+    >>> u = partitioned.result.partition
+    >>> u.design, {name: float(component) for name, component in u.items()}
     ('model / run', {'total': 38.0, 'noise': 0.0, 'model': 34.0, 'run': 4.0})
     """
     layout = Layout() if layout is None else layout
@@ -84,17 +84,17 @@ def partition_file(
         (layout,) = every.values()
         u, used, notes, by_area = _decomposed(grid, layout, score, levels, draws, seed, estimator)
         units = str(u["total"].attrs["units"])
-        known = grid.dataset.coords
-        coordinates = {dim: readable(known[dim].values) for dim in layout.event if dim in known}
+        coords = grid.dataset.coords
+        coordinates = {dim: readable(coords[dim].values) for dim in layout.event if dim in coords}
         sizes = {str(dim): n for dim, n in u["total"].sizes.items()}
         unknown = u.attrs.get("note") == OF_LEVELS_OF_POINTS
         with telling(progress):
             written(u.drop_encoding(), out, path)
     with opened(out) as grid:
-        some, steps = thinned(grid.dataset[list(u.data_vars)], grid.dataset["total"])
-        some.load()
-    total = some["total"]
-    parts = {str(name): np.asarray(part.values) for name, part in some.data_vars.items()}
+        shown, steps = thinned(grid.dataset[list(u.data_vars)], grid.dataset["total"])
+        shown.load()
+    total = shown["total"]
+    parts = {str(name): np.asarray(v.values) for name, v in shown.data_vars.items()}
     if unknown:
         parts["noise"] = 0 * parts["total"]
     partition = Partition(
@@ -115,10 +115,10 @@ def partition_file(
     def cells(of_cell: Score) -> dict[str, np.ndarray]:
         alone = dataclasses.replace(layout, event=(), area_weights=False)
         with opened(path) as grid:
-            found = _decomposed(grid, alone, of_cell, levels, draws, seed, estimator)[0]
-            found = found.mean([dim for dim in found["total"].dims if dim not in event])
-            found = found.transpose(*event).compute()
-        return {str(name): np.asarray(part.values) for name, part in found.data_vars.items()}
+            of_cells = _decomposed(grid, alone, of_cell, levels, draws, seed, estimator)[0]
+            of_cells = of_cells.mean([dim for dim in of_cells["total"].dims if dim not in event])
+            of_cells = of_cells.transpose(*event).compute()
+        return {str(name): np.asarray(v.values) for name, v in of_cells.data_vars.items()}
 
     result = Partitioned(
         partition,
@@ -154,17 +154,17 @@ def _decomposed(
     policy = layout.nan_policy or "propagate"
     settings: Settings = {"nan_policy": policy, "draws": draws, "seed": seed}
     settings["max_memory"] = SCRATCH
-    found = prediction_in(grid, layout)
-    data = found.data
-    if found.weights is not None:
-        settings["member_weights"] = found.weights
+    prediction = prediction_in(grid, layout)
+    data = prediction.data
+    if prediction.weights is not None:
+        settings["member_weights"] = prediction.weights
     event = tuple(layout.event)
     dims = Dimensions(None, layout.sample or AUTO, event)
     names, variables = layout_of(data, dims, "raise")
     # Runs that are left out are missing values first.
     read_as = "propagate" if policy == "omit" and names.sample is None else policy
     names = dataclasses.replace(names, nan_policy=read_as)
-    data = in_pieces(grid.path, data, found, names, variables, levels.dims)
+    data = in_pieces(grid.path, data, prediction, names, variables, levels.dims)
     areas = Areas.of(data, layout)
     asked = Asked(levels.dims, levels.crossed or None, levels.fixed)
     u, resolved = partition(data, score, asked, dims, areas.of_event, estimator, settings)
@@ -173,7 +173,7 @@ def _decomposed(
     notes = (*areas.notes, *([u.attrs[LEFT_OUT]] if LEFT_OUT in u.attrs else []))
     hint = "" if policy == "omit" else crossing(data, levels.dims, levels.crossed, command=True)
     notes = (*notes, *([hint] if hint else []))
-    used = set(found.names.values())
+    used = set(prediction.names.values())
     unused = [str(name) for name in grid.dataset.data_vars if str(name) not in used]
     told = (f"not used: {', '.join(unused)}",) if unused else ()
-    return u, resolved, (*found.notes, *notes, *told), areas.of_inputs
+    return u, resolved, (*prediction.notes, *notes, *told), areas.of_inputs

@@ -98,21 +98,21 @@ def found_marks(path: object, cells: Iterable[Cell], decimal: str, thousands: st
     _check(path, seen)
     mark = next(iter(seen.decimal), "")
     between = next(iter(seen.thousands), "")
-    for own, cell in seen.either.items():
-        if own in (mark, between):
+    for ambiguous, cell in seen.either.items():
+        if ambiguous in (mark, between):
             continue
         if mark:
             raise ParameterError(
-                f"{path}: {cell} has {_DECIMAL_IN_WORDS[own]}, and other numbers have "
+                f"{path}: {cell} has {_DECIMAL_IN_WORDS[ambiguous]}, and other numbers have "
                 f"{_DECIMAL_IN_WORDS[mark]}, or its thousands are separated; if they are, say so "
-                f"(--thousands {own}), else use one decimal mark"
+                f"(--thousands {ambiguous}), else use one decimal mark"
             )
-        if own == "," and between != ".":
+        if ambiguous == "," and between != ".":
             raise ParameterError(
                 f"{path}: {cell} may be a number with a decimal comma or with separated thousands, "
                 "and no other number tells which; say so: --decimal , or --thousands ,"
             )
-        mark = own
+        mark = ambiguous
     return NumberMarks(mark or ".", between)
 
 

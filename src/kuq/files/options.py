@@ -53,13 +53,13 @@ def in_command(text: str) -> str:
     'name them: --member model --draws run, or --levels model,run'
     """
 
-    def option(found: re.Match[str]) -> str:
-        value = found[2].strip("()[]")
+    def option(match: re.Match[str]) -> str:
+        value = match[2].strip("()[]")
         values = "DIM" if value == "..." else value.replace(" ", "").replace("'", "")
-        return f"{_COMMAND[found[1]]} {values.replace(chr(34), '')}"
+        return f"{_COMMAND[match[1]]} {values.replace(chr(34), '')}"
 
     text = _GIVEN.sub(option, _BETWEEN.sub(" ", text.replace(_PYTHON_ALONE, "")))
-    return _NAMED.sub(lambda found: _COMMAND[found[1]], text)
+    return _NAMED.sub(lambda match: _COMMAND[match[1]], text)
 
 
 def in_python(text: str) -> str:
@@ -69,16 +69,16 @@ def in_python(text: str) -> str:
     "level_dims=('scenario', 'number') tells what each level adds"
     """
 
-    def option(found: re.Match[str]) -> str:
-        values = tuple(found[2].split(","))
-        return f"{_PYTHON[found[1]]}={values if len(values) > 1 else values[0]!r}"
+    def option(match: re.Match[str]) -> str:
+        values = tuple(match[2].split(","))
+        return f"{_PYTHON[match[1]]}={values if len(values) > 1 else values[0]!r}"
 
-    def renamed(found: re.Match[str]) -> str:
-        pairs = [pair for pair in (found.group(2, 1), found.group(4, 3)) if pair[0]]
+    def renamed(match: re.Match[str]) -> str:
+        pairs = [pair for pair in (match.group(2, 1), match.group(4, 3)) if pair[0]]
         return f"data.rename({{{', '.join(f'{name!r}: {role!r}' for name, role in pairs)}}})"
 
     for phrase, other in _PHRASES.items():
         text = text.replace(phrase, other)
     text = _ONE_OF.sub(r"data['\1']", _RENAMED.sub(renamed, text))
     text = re.sub(r"--target (\{\} \(outcome\)|\S+):", "y:", text)
-    return _BARE.sub(lambda found: _PYTHON[found[1]], _COMMANDED.sub(option, text))
+    return _BARE.sub(lambda match: _PYTHON[match[1]], _COMMANDED.sub(option, text))

@@ -32,24 +32,24 @@ def matches(option: str, text: str, names: Sequence[str]) -> list[Match]:
     In a pattern ``{}`` and ``*`` stand for any text, which tells members apart; a list of names,
     separated by commas, numbers them.
     """
-    parts = [part.strip() for part in text.split(",")] if text not in names else [text]
-    found: list[Match] = []
-    for place, part in enumerate(parts):
-        if part in names:
-            own = [Match(part, (str(place),))]
+    parts = [term.strip() for term in text.split(",")] if text not in names else [text]
+    matched: list[Match] = []
+    for place, term in enumerate(parts):
+        if term in names:
+            fits = [Match(term, (str(place),))]
         else:
-            form = re.compile("".join(_piece(p) for p in re.split(r"(\{\}|\*)", part)), re.DOTALL)
+            form = re.compile("".join(_piece(p) for p in re.split(r"(\{\}|\*)", term)), re.DOTALL)
             fitting = [(name, form.fullmatch(name)) for name in names]
-            own = [Match(name, match.groups()) for name, match in fitting if match is not None]
-        if not own:
+            fits = [Match(name, match.groups()) for name, match in fitting if match is not None]
+        if not fits:
             raise ParameterError(
-                f"{option} {text!r}: nothing is called {part!r}; the file has {listed(names)}"
+                f"{option} {text!r}: nothing is called {term!r}; the file has {listed(names)}"
             )
-        found += own
-    twice = [one.name for one in found if sum(o.name == one.name for o in found) > 1]
+        matched += fits
+    twice = [one.name for one in matched if sum(o.name == one.name for o in matched) > 1]
     if twice:
         raise ParameterError(f"{option} {text!r} names {twice[0]!r} twice")
-    return found
+    return matched
 
 
 #: Columns of one distribution, and not of several members.
@@ -69,27 +69,27 @@ def likely_patterns(names: Sequence[str]) -> str:
     >>> likely_patterns(["day", "T (K) run 1", "T (K) run 2", "T sd run 1", "T sd run 2"])
     "--mean 'T (K) run {}' --std 'T sd run {}'"
     """
-    found: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for name in names:
         for number in re.finditer("[0-9]+", name):
             pattern = f"{name[: number.start()]}{{}}{name[number.end() :]}"
-            found.setdefault(pattern, []).append(name)
+            columns.setdefault(pattern, []).append(name)
         if re.search("[0-9]", name):
             continue
         first, last = re.match(r"([A-Za-z]+)[_ .-]", name), re.search(r"[_ .-]([A-Za-z]+)$", name)
         if first and role_of(first[1]):
-            found.setdefault(f"{first[0]}{{}}", []).append(name)
+            columns.setdefault(f"{first[0]}{{}}", []).append(name)
         elif last and role_of(last[1]):
-            found.setdefault(f"{_common_start(names, last[0])}{{}}{last[0]}", []).append(name)
-    found = {
-        pattern: own
-        for pattern, own in found.items()
-        if len(own) > 1 and "," not in pattern and not _QUANTILES.match(pattern)
+            columns.setdefault(f"{_common_start(names, last[0])}{{}}{last[0]}", []).append(name)
+    columns = {
+        pattern: alike
+        for pattern, alike in columns.items()
+        if len(alike) > 1 and "," not in pattern and not _QUANTILES.match(pattern)
     }
-    most = max(map(len, found.values()), default=0)
-    found = {pattern: own for pattern, own in found.items() if len(own) == most}
-    spreads = [pattern for pattern in found if is_spread(pattern)]
-    others = [pattern for pattern in found if pattern not in spreads]
+    most = max(map(len, columns.values()), default=0)
+    columns = {pattern: alike for pattern, alike in columns.items() if len(alike) == most}
+    spreads = [pattern for pattern in columns if is_spread(pattern)]
+    others = [pattern for pattern in columns if pattern not in spreads]
     if len(others) == len(spreads) == 1:
         return f"--mean {shlex.quote(others[0])} --std {shlex.quote(spreads[0])}"
     return " or ".join(f"--points {shlex.quote(pattern)}" for pattern in others)
@@ -97,8 +97,8 @@ def likely_patterns(names: Sequence[str]) -> str:
 
 def _common_start(names: Sequence[str], end: str) -> str:
     """Whole words with which all names of an end begin."""
-    own = [name for name in names if name.endswith(end)]
-    low, high = min(own), max(own)  # what these share, all in between share
+    ending = [name for name in names if name.endswith(end)]
+    low, high = min(ending), max(ending)  # what these share, all in between share
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False))
     start = "".join(one for one, _ in same)
     return start[: max(map(start.rfind, " _.-")) + 1].removesuffix(end)

@@ -61,8 +61,8 @@ def find_law(
     """
     available = list(available)
     given = _given(available, names)
-    found = _by_role(available, given)
-    present = set(found)
+    by_role = _by_role(available, given)
+    present = set(by_role)
     if "variance" in present:
         present.add("scale")
     explicit = set(given) - {"weights"}
@@ -76,19 +76,22 @@ def find_law(
         )
     law = complete[0]
     if not explicit:
-        _check_other_laws(complete, found)
+        _check_other_laws(complete, by_role)
     roles = {}
-    for role in (*LAWS[law], *(["weights"] if "weights" in found else [])):
-        candidates = found.get(role, [])
+    for role in (*LAWS[law], *(["weights"] if "weights" in by_role else [])):
+        candidates = by_role.get(role, [])
         if role == "scale" and role not in given:
-            candidates = [*candidates, *found.get("variance", [])]
+            candidates = [*candidates, *by_role.get("variance", [])]
         if len(candidates) > 1:
             raise ParameterError(
                 f"{listed(candidates)} may each be the {role} of the predictions; remove all but "
                 f"one{f', or say which: --{role} {candidates[0]}' if hasattr(names, role) else ''}"
             )
         roles[role] = candidates[0]
-    _check_weights(law, roles)
+    if law == "evidential" and "weights" in roles:
+        raise ParameterError(
+            f"{roles['weights']!r}: evidential predictions have no members to weigh; remove it"
+        )
     _check_spread(law, roles, available, explicit)
     return law, roles
 
@@ -100,30 +103,23 @@ def listed(names: Iterable[Any]) -> str:
 
 
 def _by_role(available: list[str], given: dict[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_role: dict[str, list[str]] = {}
     for name in available:
         role = role_of(name)
         if role is not None and role not in given and name not in given.values():
-            found.setdefault(role, []).append(name)
-    return found | {role: [name] for role, name in given.items()}
+            by_role.setdefault(role, []).append(name)
+    return by_role | {role: [name] for role, name in given.items()}
 
 
-def _check_other_laws(complete: list[str], found: dict[str, list[str]]) -> None:
+def _check_other_laws(complete: list[str], by_role: dict[str, list[str]]) -> None:
     """Parameters, draws and points beside each other: which are meant has to be said."""
     kinds = {law if law in ("samples", "points") else "loc": law for law in reversed(complete)}
     if len(kinds) > 1:
-        options = {option: found[option][0] for option in kinds}
+        options = {option: by_role[option][0] for option in kinds}
         raise ParameterError(
             f"{listed(options.values())} may each be the prediction ({', '.join(kinds.values())}); "
             "say which is meant: "
             + " or ".join(f"--{option} {name}" for option, name in options.items())
-        )
-
-
-def _check_weights(law: str, roles: dict[str, str]) -> None:
-    if law == "evidential" and "weights" in roles:
-        raise ParameterError(
-            f"{roles['weights']!r}: evidential predictions have no members to weigh; remove it"
         )
 
 

@@ -27,7 +27,7 @@ _TARGETS = ("y", "y_true", "target", "truth", "obs", "observed", "observation", 
 
 def named_columns(text: str, columns: list[str]) -> tuple[str, ...]:
     """The columns that ``--by`` names, separated by commas; none where every row is an input."""
-    names = [text] if text in columns else [part.strip() for part in text.split(",")]
+    names = [text] if text in columns else [name.strip() for name in text.split(",")]
     names = [name for name in names if name]
     for name in names:
         if name not in columns:
@@ -117,9 +117,15 @@ def what_happened(names: Sequence[str], target: str | None) -> str:
     return f"; if {outcomes[0]!r} is what happened, --target {outcomes[0]} judges by it"
 
 
-def place_of(table: pd.DataFrame, row: int) -> str:
+def line_of(table: pd.DataFrame, row: int) -> str:
+    """Where a row stands in its file."""
     lines = table.attrs.get("lines")
-    return f"row {row}, counted from 0," if lines is None else f"line {lines[row]}"
+    return f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
+
+
+def place_of(table: pd.DataFrame, row: int) -> str:
+    """The same inside of a sentence."""
+    return line_of(table, row) + ("" if "lines" in table.attrs else ",")
 
 
 def repeated(codes: np.ndarray) -> np.ndarray:

@@ -75,20 +75,18 @@ class StoredPrediction:
 
     @property
     def _batch_ndim(self) -> int:
-        own = self._member_axes + self.event_ndim + (self.law in ("samples", "mixture"))
-        return self._first.ndim - own
+        inner = self._member_axes + self.event_ndim + (self.law in ("samples", "mixture"))
+        return self._first.ndim - inner
 
     @property
     def _batch_shape(self) -> tuple[int, ...]:
         start = self._member_axes
         return self._first.shape[start : start + self._batch_ndim]
 
-    def part(self, places: np.ndarray) -> Part:
+    def part_at(self, places: np.ndarray) -> Part:
         """The prediction at some places of the first batch axis, and what is known there."""
-        whole = not self._batch_ndim
-        masked = self._incomplete()
-        outcome = self.outcome
-        if not whole:
+        masked, outcome = self._incomplete(), self.outcome
+        if self._batch_ndim:
             masked, outcome = masked[places], None if outcome is None else outcome[places]
         return Part(self.prediction(places), masked, outcome, self.cells)
 
@@ -105,7 +103,7 @@ class StoredPrediction:
             raise ParameterError("the target must be finite, or NaN where it is not known")
         return replace(self, outcome=outcome)
 
-    def known(self) -> Prediction:
+    def complete(self) -> Prediction:
         """The prediction where nothing is missing, which decides about bandwidths."""
         incomplete = self._incomplete()
         if not incomplete.any():
@@ -125,13 +123,13 @@ class StoredPrediction:
         rows = np.flatnonzero(lacking)
         kinds, which = np.unique(absent[:, rows], axis=1, return_inverse=True)
         for k, gone in enumerate(kinds.T):
-            own = rows[which.ravel() == k]
-            yield own, self._at(own, np.flatnonzero(~gone))
+            alike = rows[which.ravel() == k]
+            yield alike, self._at(alike, np.flatnonzero(~gone))
 
     def _incomplete(self) -> np.ndarray:
         """Inputs without a result, or with one of some members only, (batch…)."""
-        found = np.zeros(self._batch_shape, bool) if self.masked is None else self.masked
-        return found if self.absent is None else found | self.absent.any(axis=0)
+        incomplete = np.zeros(self._batch_shape, bool) if self.masked is None else self.masked
+        return incomplete if self.absent is None else incomplete | self.absent.any(axis=0)
 
     def _at(self, rows: np.ndarray, members: np.ndarray | None = None) -> Prediction:
         """The prediction at places of the flat batch, of all members or of some."""
@@ -139,17 +137,17 @@ class StoredPrediction:
         arrays, weights = {}, self.weights
         for name, a in self.arrays.items():
             flat = a.reshape(*a.shape[:lead], -1, *a.shape[lead + axes :])
-            some = flat[(slice(None),) * lead + (rows,)]
-            arrays[name] = some if members is None else some[members]
+            chosen = flat[(slice(None),) * lead + (rows,)]
+            arrays[name] = chosen if members is None else chosen[members]
         if weights is not None and members is not None:
             weights = weights[members]
         return replace(self, arrays=arrays, weights=weights).prediction()
 
-    def prediction(self, part: slice | np.ndarray | None = None) -> Prediction:
+    def prediction(self, places: slice | np.ndarray | None = None) -> Prediction:
         """The prediction, or that of a part of the first batch axis."""
         arrays = dict(self.arrays)
-        if part is not None and self._batch_ndim:
-            index = (slice(None),) * self._member_axes + (part,)
+        if places is not None and self._batch_ndim:
+            index = (slice(None),) * self._member_axes + (places,)
             arrays = {name: a[index] for name, a in arrays.items()}
         if self.is_evidential:
             loc, nu, alpha, beta = (arrays[name] for name in ("loc", "nu", "alpha", "beta"))
@@ -267,26 +265,23 @@ def decompose_stored(
     **options: Any,
 ) -> Uncertainty:
     """Decompose a stored prediction piece by piece, telling how far it is."""
-    whole = stored.prediction()
     if stored.cells is not None:
         score = weighted(score, stored.cells.astype(np.float64))
     if isinstance(score, Kernel):  # one bandwidth for all pieces
         draws, seed = options.get("draws"), options.get("seed")
         checked = Options.checked(True, 1e-8, draws, seed, DEFAULT_MEMORY)
-        score = resolve_bandwidths(score, [stored.known()], checked)
+        score = resolve_bandwidths(score, [stored.complete()], checked)
     count = stored.count
     per_input = sum(a.size for a in stored.arrays.values()) / max(count, 1)
     step = max(1, int(_PIECE / max(per_input, 1)))
-    if step >= count:
-        u = decompose(whole, score, **options)
-        _tell(progress, count, count)
-        return _masked(_with_uneven(u, stored, score, options), stored.masked)
     parts = []
     for start in range(0, count, step):
         piece = slice(start, min(start + step, count))
         parts.append(decompose(stored.prediction(piece), score, **options))
-        _tell(progress, piece.stop, count)
-    return _masked(_with_uneven(_joined(parts), stored, score, options), stored.masked)
+        if progress is not None:
+            progress(piece.stop, count)
+    u = parts[0] if len(parts) == 1 else _joined(parts)
+    return _masked(_with_uneven(u, stored, score, options), stored.masked)
 
 
 def _with_uneven(
@@ -298,16 +293,11 @@ def _with_uneven(
     inputs = max(1, math.prod(stored._batch_shape))
     flat = {key: np.array(u[key]).reshape(inputs, -1) for key in u}
     for rows, prediction in stored.by_some_members():
-        own = decompose(prediction, score, **options)
+        uneven = decompose(prediction, score, **options)
         for key, values in flat.items():
-            values[rows] = np.asarray(own[key]).reshape(len(rows), -1)
+            values[rows] = np.asarray(uneven[key]).reshape(len(rows), -1)
     total, aleatoric, epistemic = (values.reshape(u.total.shape) for values in flat.values())
     return replace(u, total=total, aleatoric=aleatoric, epistemic=epistemic)
-
-
-def _tell(progress: Progress | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)
 
 
 def _masked(u: Uncertainty, masked: np.ndarray | None) -> Uncertainty:

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -45,6 +46,7 @@ from kuq.files.row_keys import (
     combined,
     entry,
     kinds_of,
+    line_of,
     named_columns,
     place_of,
     repeated,
@@ -108,14 +110,10 @@ def read_table(
 
 def _check_cells(table: pd.DataFrame, layout: _TableLayout, nan_policy: str) -> None:
     """Numbers that no parameter can have are refused by their column and line."""
-    lines = table.attrs.get("lines")
-
-    def place(row: int) -> str:
-        return f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
-
+    place, members = partial(line_of, table), layout.has_members
     for role, column in layout.roles_of_columns:
         values = _numbers(table, [column])[:, 0]
-        check_values(role, column, values, nan_policy, place, some_members=layout.has_members)
+        check_values(role, column, values, nan_policy, place, some_members=members)
 
 
 class _TableLayout(ABC):
@@ -213,13 +211,13 @@ def _column(columns: list[str], given: str | None, usual: Sequence[str], option:
         if given not in columns:
             raise ParameterError(f"{option} {given}: there is no such column")
         return given
-    found = [name for name in columns if name.lower() in usual]
-    if len(found) > 1:
+    fits = [name for name in columns if name.lower() in usual]
+    if len(fits) > 1:
         raise ParameterError(
-            f"the columns {listed(found)} may each be {option[2:]}; say which: {option} {found[0]}"
-            + (f"; if the other holds draws of each: --draws {found[1]}" * (option == "--member"))
+            f"the columns {listed(fits)} may each be {option[2:]}; say which: {option} {fits[0]}"
+            + (f"; if the other holds draws of each: --draws {fits[1]}" * (option == "--member"))
         )
-    return found[0] if found else None
+    return fits[0] if fits else None
 
 
 def _numbers(table: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
@@ -284,9 +282,7 @@ def _outcome(table: pd.DataFrame, target: str | None) -> np.ndarray | None:
         return None
     values = _numbers(table, [target])[:, 0]
     if np.isinf(values).any():
-        row = int(np.isinf(values).argmax())
-        lines = table.attrs.get("lines")
-        where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
+        where = line_of(table, int(np.isinf(values).argmax()))
         raise ParameterError(f"the target {target!r} must be finite, and is infinite in {where}")
     return values
 
@@ -354,7 +350,7 @@ def _numbered(column: str) -> tuple[str, int, int | None] | None:
 
 
 def _wide_columns(columns: list[str]) -> _Wide:
-    found: _Wide = {}
+    wide: _Wide = {}
     for column in columns:
         parts = _numbered(column)
         if parts is None:
@@ -363,14 +359,14 @@ def _wide_columns(columns: list[str]) -> _Wide:
         role = "points" if name in MEMBERS else "samples" if name in DRAWS else role_of(name)
         if role is None:
             continue
-        places = found.setdefault(role, {})
+        places = wide.setdefault(role, {})
         if (member, draw) in places:
             raise ParameterError(
                 f"the columns {places[member, draw]!r} and {column!r} are both the {role} of "
                 f"member {member}; remove or rename one"
             )
         places[member, draw] = column
-    return found if set(found) - {"weights"} else {}
+    return wide if set(wide) - {"weights"} else {}
 
 
 def _check_other_columns(columns: list[str], wide: _Wide) -> None:
@@ -390,7 +386,7 @@ def _check_other_columns(columns: list[str], wide: _Wide) -> None:
 
 def _mapped_layout(columns: list[str], names: Names, by: str | None) -> _WideTable:
     """Members by patterns of names that the caller gives; what fills the gaps is a member."""
-    found: dict[str, dict[tuple[str, ...], str]] = {}
+    by_role: dict[str, dict[tuple[str, ...], str]] = {}
     members: dict[tuple[str, ...], None] = {}
     draws: dict[str, None] = {}
     shown: dict[str, str] = {}
@@ -412,7 +408,7 @@ def _mapped_layout(columns: list[str], names: Names, by: str | None) -> _WideTab
             draws.setdefault(match.gaps[-1])
             whole = "{}" not in text and role == "points"
             shown.setdefault(match.gaps[0], match.name if whole else match.gaps[0])
-            found.setdefault(role, {})[match.gaps] = match.name
+            by_role.setdefault(role, {})[match.gaps] = match.name
     order = _ordered([gaps[0] for gaps in members])
     places = {gap: place for place, gap in enumerate(order)}
     inner = {gap: place for place, gap in enumerate(_ordered(list(draws)))}
@@ -421,7 +417,7 @@ def _mapped_layout(columns: list[str], names: Names, by: str | None) -> _WideTab
             (places[gaps[0]], inner[gaps[1]] if role == "samples" else None): name
             for gaps, name in by_gaps.items()
         }
-        for role, by_gaps in found.items()
+        for role, by_gaps in by_role.items()
     }
     law, _ = find_law(columns_of, Names())
     _check_places(law, columns_of)
@@ -465,8 +461,9 @@ def _wide_layout(every: list[str], wide: _Wide, by: str | None) -> _WideTable:
         check_student_scale(name, column)
     _check_places(law, columns)
     members = sorted({member for member, _ in next(iter(columns.values()))})
-    own = _by(every, _columns_in(columns), by)
-    return _WideTable(law, roles, columns, tuple(map(str, members)), own)
+    return _WideTable(
+        law, roles, columns, tuple(map(str, members)), _by(every, _columns_in(columns), by)
+    )
 
 
 def _check_places(law: str, columns: _Wide) -> None:
@@ -487,10 +484,10 @@ def _check_places(law: str, columns: _Wide) -> None:
     if len(set(map(frozenset, members.values()))) > 1:
         every = sorted(set().union(*members.values()), key=str)
         role, gone = next((r, m) for m in every for r in members if m not in members[r])
-        own = next(c for r in columns.values() for (m, _), c in r.items() if m == gone)
+        lone = next(c for r in columns.values() for (m, _), c in r.items() if m == gone)
         like = next(iter(columns[role].values()))
         raise ShapeError(
-            f"every member needs all of its columns: there is {own!r}, and none like {like!r} for "
+            f"every member needs all of its columns: there is {lone!r}, and none like {like!r} for "
             "the same member"
         )
     counted = Counter(member for member, _ in drawn)
@@ -558,10 +555,10 @@ def _long_layout(
     if sample is not None and law != "samples":
         raise ParameterError(f"a column of draws {sample!r} needs values, found {listed(others)}")
     keys = [name for name in others if name not in roles.values()]
-    own = _by(others, set(roles.values()), by)
-    if own is None:
+    named = _by(others, set(roles.values()), by)
+    if named is None:
         return _LongTable(law, roles, keys, [], member, sample)
-    return _LongTable(law, roles, list(own), [k for k in keys if k not in own], member, sample)
+    return _LongTable(law, roles, list(named), [k for k in keys if k not in named], member, sample)
 
 
 @final
@@ -641,14 +638,14 @@ class _LongTable(_TableLayout):
         gaps, whole = self._missing(table, axes, shape, rows)
         # Without names of inputs nobody knows which row is not there; where hardly any input is
         # whole, other columns name them.
-        known = bool(self.keys) and whole > 0 and math.prod(shape) <= _SPARSEST * len(table)
-        if gaps and known and not again and nan_policy != "raise":
+        named = bool(self.keys) and whole > 0 and math.prod(shape) <= _SPARSEST * len(table)
+        if gaps and named and not again and nan_policy != "raise":
             return gaps
         raise ShapeError(
             f"expected one row for each of {shape[1]} inputs × {shape[0]} members"
             + (f" × {shape[2]} draws" if self.sample else "")
             + f", got {len(table)} rows: {'; '.join([*again, *gaps])}; "
-            + self._remedy(table, known and not again)
+            + self._remedy(table, named and not again)
         )
 
     def _twice(
@@ -691,12 +688,12 @@ class _LongTable(_TableLayout):
         text = f"no row for {', '.join(shown)}{and_more(count)}"
         return [text] if count else [], int(np.sum(there == each))
 
-    def _remedy(self, table: pd.DataFrame, known: bool) -> str:
-        """What helps: where inputs are ``known`` by their names, rows that lack are missing."""
+    def _remedy(self, table: pd.DataFrame, named: bool) -> str:
+        """What helps: where inputs are ``named``, rows that lack are missing."""
         if not self.keys:
             return "inputs are told apart by their order; add a column that names them"
         apart = f"inputs are told apart by {listed(self.keys)}"
-        if known:
+        if named:
             omit = "leaves missing draws out" if self.sample else BY_OTHER_MEMBERS
             return f"{apart}; --nan propagate gives such inputs no result, --nan omit {omit}"
         naming = [name for name in self.keys if not table[name].is_unique]
@@ -736,12 +733,10 @@ class _LongTable(_TableLayout):
         outcome[inputs] = values
         same = (outcome[inputs] == values) | (np.isnan(outcome[inputs]) & np.isnan(values))
         if not same.all():
-            row = int((~same).argmax())
-            lines = table.attrs.get("lines")
-            where = f"row {row}, counted from 0" if lines is None else f"line {lines[row]}"
             raise ParameterError(
                 f"the target {target!r} must be the same for all members of an input, and is not "
-                f"in {where}; inputs are told apart by their other columns"
+                f"in {line_of(table, int((~same).argmax()))}; inputs are told apart by their other "
+                "columns"
             )
         return outcome
 

@@ -39,8 +39,8 @@ class ValidRange:
         low, high = (_unpacked(end, variable) for end in ends)
         if _factor(variable) < 0 and any(_is_packed(end, variable) for end in ends):
             low, high = high, low
-        known = {"_FillValue", "missing_value"} & variable.encoding.keys()
-        unwritten = netcdf and not known and _stored(variable).kind == "f"
+        fill_values = {"_FillValue", "missing_value"} & variable.encoding.keys()
+        unwritten = netcdf and not fill_values and _stored(variable).kind == "f"
         if low is None and high is None and not unwritten:
             return None
         return cls(
@@ -101,13 +101,13 @@ def _ends(attributes: dict[Any, Any]) -> tuple[np.generic | None, np.generic | N
 
 
 def _numbers(value: Any) -> np.ndarray:
-    found = np.asarray([] if value is None else value).ravel()
-    return found if found.dtype.kind in "fiu" else np.empty(0)
+    numbers = np.asarray([] if value is None else value).ravel()
+    return numbers if numbers.dtype.kind in "fiu" else np.empty(0)
 
 
 def _stored(variable: xr.Variable) -> np.dtype[Any]:
-    found: np.dtype[Any] = np.dtype(variable.encoding.get("dtype", variable.dtype))
-    return found
+    dtype: np.dtype[Any] = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    return dtype
 
 
 def _factor(variable: xr.Variable) -> float:

@@ -45,7 +45,7 @@ class StoredArray:
     """An array of a store: how many chunks it has, how many of them are there, and the fill."""
 
     chunks: int
-    found: int
+    present: int
     fill: Any
 
 
@@ -72,12 +72,12 @@ def check_store(path: Path) -> dict[str, StoredArray]:
             if _holds_numbers(content):
                 chunks_of_numbers[file.parent] = chunk * itemsize
     check_stored(path, claimed, sum(files.values()))
-    found = _chunks_found(folders, files)
+    chunks = _chunks_found(folders, files)
     for folder, chunk in chunks_of_numbers.items():
-        most = max((files[file] for file in found[folder].values()), default=0)
+        most = max((files[file] for file in chunks[folder].values()), default=0)
         check_overfull(path, folder.relative_to(path).as_posix(), chunk, most)
     return {
-        folder.relative_to(path).as_posix(): _stored_array(path, content, found[folder])
+        folder.relative_to(path).as_posix(): _stored_array(path, content, chunks[folder])
         for folder, content in folders.items()
     }
 
@@ -210,12 +210,12 @@ def _check_codecs_3(where: str, codecs: Any) -> None:
                 _check_codecs_3(where, settings[inner])
 
 
-def _check_codec(where: str, codec: Any, key: str, known: set[str]) -> None:
+def _check_codec(where: str, codec: Any, key: str, allowed: set[str]) -> None:
     name = codec.get(key) if isinstance(codec, dict) else codec
-    if not isinstance(codec, dict) or name not in known:
+    if not isinstance(codec, dict) or name not in allowed:
         raise ParameterError(
             f"{where} uses the codec {name!r:.80}, which is not read; known are "
-            f"{', '.join(sorted(known))}"
+            f"{', '.join(sorted(allowed))}"
         )
     for setting, value in codec.items():
         if setting.endswith("dtype") or setting == "astype":
@@ -226,15 +226,15 @@ def _chunks_found(
     folders: Mapping[Path, Mapping[str, Any]], files: Mapping[Path, int]
 ) -> dict[Path, dict[tuple[int, ...], Path]]:
     """The chunks that are there by their places, for every array."""
-    found: dict[Path, dict[tuple[int, ...], Path]] = {folder: {} for folder in folders}
+    chunks: dict[Path, dict[tuple[int, ...], Path]] = {folder: {} for folder in folders}
     for file in files:
-        folder = next((parent for parent in file.parents if parent in found), None)
+        folder = next((parent for parent in file.parents if parent in chunks), None)
         if folder is not None and file.name not in _METADATA:
             key = re.split("[./]", file.relative_to(folder).as_posix())
             numbers = key[1:] if key[0] == "c" else key
             if all(number.isdecimal() and len(number) < 19 for number in numbers):
-                found[folder][tuple(map(int, numbers))] = file
-    return found
+                chunks[folder][tuple(map(int, numbers))] = file
+    return chunks
 
 
 def _chunk_shape(path: Path, array: Mapping[str, Any]) -> list[int]:
@@ -255,16 +255,16 @@ def _lengths(path: Path, lengths: Any, ndim: int) -> list[int]:
 
 
 def _stored_array(
-    path: Path, array: Mapping[str, Any], found: Mapping[tuple[int, ...], Path]
+    path: Path, array: Mapping[str, Any], chunks: Mapping[tuple[int, ...], Path]
 ) -> StoredArray:
     """How many of its chunks an array has, also of those inside of shards."""
     shape, lengths, fill = array["shape"], _chunk_shape(path, array), array.get("fill_value")
     if not shape:  # its only chunk is called "0" or "c"
-        return StoredArray(1, min(1, len(found)), fill)
+        return StoredArray(1, min(1, len(chunks)), fill)
     counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
     there = {
         place: file
-        for place, file in found.items()
+        for place, file in chunks.items()
         if len(place) == len(counts) and all(p < n for p, n in zip(place, counts, strict=True))
     }
     codec = (array.get("codecs") or [None])[0]

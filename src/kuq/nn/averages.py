@@ -41,13 +41,13 @@ class Averages:
         if self.horizon is None:
             yield
             return
-        own = [(self.weights.values, self.values), (self.weights.tracked, self.tracked)]
-        kept = [now.clone() for now, _ in own]
-        _fill(own)
+        pairs = [(self.weights.values, self.values), (self.weights.tracked, self.tracked)]
+        kept = [now.clone() for now, _ in pairs]
+        _fill(pairs)
         try:
             yield
         finally:
-            _fill([(now, before) for (now, _), before in zip(own, kept, strict=True)])
+            _fill([(now, before) for (now, _), before in zip(pairs, kept, strict=True)])
 
 
 @torch.no_grad()

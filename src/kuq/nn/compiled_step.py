@@ -72,9 +72,9 @@ class CompiledStep:
                 return losses.sum(), losses
 
             parameters = self.weights.named_views(self.network, values)
-            gradients, (_, found) = grad_and_value(total, has_aux=True)(parameters)
+            gradients, (_, aux) = grad_and_value(total, has_aux=True)(parameters)
             update(values, moment, square, self.weights.joined(gradients), rates, unbias)
-            losses: Tensor = found
+            losses: Tensor = aux
             return losses
 
         graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(*state, *arguments)

@@ -41,8 +41,8 @@ _FORMER_SETTINGS = {"averaging": None, "margin": 0.0}
 def described(value: Any) -> Any:
     """Plain data for a setting; what only Python can say becomes a mark with its name."""
     if isinstance(value, (Score, Backbone)) and type(value).__name__ in _CLASSES:
-        known: Any = value  # a dataclass, as all of these classes are
-        fields = {f.name: described(getattr(value, f.name)) for f in dataclasses.fields(known)}
+        setting: Any = value  # a dataclass, as all of these classes are
+        fields = {f.name: described(getattr(value, f.name)) for f in dataclasses.fields(setting)}
         return {_CLASS: type(value).__name__, **fields}
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -84,7 +84,7 @@ def restored(data: Any) -> Any:
 def own_parts(data: Any) -> str | None:
     """What cannot be restored, if anything."""
     if isinstance(data, list):
-        return next((part for item in data if (part := own_parts(item))), None)
+        return next((opaque for item in data if (opaque := own_parts(item))), None)
     if isinstance(data, dict):
         return data.get(_OWN) or own_parts(list(data.values()))
     return None

@@ -85,12 +85,12 @@ class _LitePyramid(Pyramid):
     def stages(self, x: Tensor) -> Sequence[Tensor]:
         encoder = self.encoder
         x = encoder._swish(encoder._bn0(encoder._conv_stem(x)))
-        found = []
+        features = []
         for position, block in enumerate(encoder._blocks):
             x = block(x)
             if position in self._ends:
-                found.append(x)
-        return found
+                features.append(x)
+        return features
 
     def train(self, mode: bool = True) -> Self:
         """Statistics of batch normalisation stay fixed where they are known."""

@@ -34,9 +34,9 @@ def stratified_angles(
 ) -> Tensor:
     """Uniform angles (rows, pairs), one in each of rows · pairs equal parts of the quarter turn."""
     count = rows * pairs
-    part = torch.randperm(count, generator=generator, device=device)
+    stratum = torch.randperm(count, generator=generator, device=device)
     within = torch.rand(count, generator=generator, device=device)
-    return ((part + within) * (END / count)).view(rows, pairs)
+    return ((stratum + within) * (END / count)).view(rows, pairs)
 
 
 def on_path(start: Tensor, end: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:

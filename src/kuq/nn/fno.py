@@ -157,8 +157,8 @@ class SpectralConvolution(MemberLayer):
     @torch.no_grad()
     def reset_member(self, member: int, generator: torch.Generator) -> None:
         deviation = math.sqrt(0.5 / self.channels)
-        part = self.weight[member]
-        part.copy_(deviation * torch.randn(part.shape, generator=generator))
+        weight = self.weight[member]
+        weight.copy_(deviation * torch.randn(weight.shape, generator=generator))
 
 
 def transforms(points: int, kept: int) -> tuple[Tensor, Tensor]:

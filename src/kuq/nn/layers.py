@@ -26,10 +26,10 @@ def chosen(parameter: Tensor, members: Members) -> Tensor:
     return parameter if members is None else parameter.index_select(0, members)
 
 
-def fill_uniform(part: Tensor, bound: float, generator: torch.Generator) -> None:
+def fill_uniform(tensor: Tensor, bound: float, generator: torch.Generator) -> None:
     """Uniform numbers in ±bound, drawn on the CPU: the same on every device."""
-    drawn = torch.rand(part.shape, generator=generator, dtype=torch.float32)
-    part.copy_((2 * drawn - 1) * bound)
+    drawn = torch.rand(tensor.shape, generator=generator, dtype=torch.float32)
+    tensor.copy_((2 * drawn - 1) * bound)
 
 
 class MemberLinear(MemberLayer):
@@ -46,11 +46,11 @@ class MemberLinear(MemberLayer):
 
         The product with x is taken once for all draws.
         """
-        known = x.shape[-1]
+        width = x.shape[-1]
         weight = chosen(self.weight, members)
-        by_noise = torch.bmm(noise.flatten(1, 2), weight[:, known:])
+        by_noise = torch.bmm(noise.flatten(1, 2), weight[:, width:])
         by_noise = by_noise.view(*noise.shape[:3], self.outputs)
-        by_x = torch.bmm(x, weight[:, :known])
+        by_x = torch.bmm(x, weight[:, :width])
         if self.bias is not None:
             by_x = by_x + chosen(self.bias, members)
         return (by_x.unsqueeze(2) + by_noise).flatten(1, 2)

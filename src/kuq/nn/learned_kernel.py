@@ -49,8 +49,8 @@ class FeatureMap:
         if is_torch(x):
             return self.module(x.to(dtype)).to(x.dtype)
         with torch.no_grad():
-            found = self.module(torch.as_tensor(np.array(x), dtype=dtype))
-        return found.numpy().astype(np.asarray(x).dtype)
+            features = self.module(torch.as_tensor(np.array(x), dtype=dtype))
+        return features.numpy().astype(np.asarray(x).dtype)
 
     def __repr__(self) -> str:
         return f"FeatureMap({type(self.module).__name__})"
@@ -120,7 +120,7 @@ def learn_kernel(
     # The statistic is for equal numbers; of the larger side a random part is left out.
     chosen = [side[torch.as_tensor(rng.permutation(len(side))[:size])] for side in sides]
     for_learning, for_test = (
-        [side[part] for side in chosen] for part in (slice(kept, None), slice(kept))
+        [side[rows] for side in chosen] for rows in (slice(kept, None), slice(kept))
     )
     model = _Model(for_learning, features, weights)
     history = _fitted(model, for_learning, steps)
@@ -129,8 +129,8 @@ def learn_kernel(
     with torch.no_grad():
         ratio = float(_signal_over_noise(model.kernel(), *for_test))
     pair = Ensemble([Samples(side.numpy(), event_ndim=axes) for side in for_test])
-    found = member_test(pair, kernel, permutations=permutations, seed=seed)
-    return LearnedKernel(kernel, float(found.p_value), ratio, tuple(history))
+    test = member_test(pair, kernel, permutations=permutations, seed=seed)
+    return LearnedKernel(kernel, float(test.p_value), ratio, tuple(history))
 
 
 def _rows(values: Any, name: str) -> torch.Tensor:
@@ -229,9 +229,9 @@ def _fitted(model: _Model, sides: list[torch.Tensor], steps: int) -> list[float]
 def _signal_over_noise(kernel: Kernel, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """D of two sets of n draws over its standard deviation, both from one n × n matrix."""
     n = len(x)
-    own = sum(_matrix(kernel, a, a) for a in (x, y))
+    within = sum(_matrix(kernel, a, a) for a in (x, y))
     cross = _matrix(kernel, x, y)
-    h = (cross + cross.T - own) / 2
+    h = (cross + cross.T - within) / 2
     h = h - torch.diag(torch.diag(h))
     signal = h.sum() / (n * (n - 1))
     rows = h.sum(dim=1) / n

@@ -30,11 +30,11 @@ def normal_log(loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
 def mixture_crps(weights: Tensor, loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
     """The CRPS of each coordinate of a mixture of normals, over pairs i < j of components."""
     to_outcome = (weights * _folded_mean(y[..., None] - loc, scale)).sum(-1)
-    own = (weights.square() * scale).sum(-1) / math.sqrt(math.pi)
+    self_term = (weights.square() * scale).sum(-1) / math.sqrt(math.pi)
     i, j = torch.triu_indices(loc.shape[-1], loc.shape[-1], 1, device=loc.device)
     deviation = torch.sqrt(scale[..., i].square() + scale[..., j].square())
     pairs = _folded_mean(loc[..., i] - loc[..., j], deviation)
-    return to_outcome - own - (weights[..., i] * weights[..., j] * pairs).sum(-1)
+    return to_outcome - self_term - (weights[..., i] * weights[..., j] * pairs).sum(-1)
 
 
 def _folded_mean(mean: Tensor, deviation: Tensor) -> Tensor:
@@ -49,8 +49,8 @@ def low_rank_gaussian(
 ) -> Tensor:
     """The score of N(loc, factor factorᵀ + diag) under the Gaussian kernel, joint over (…, d)."""
     to_outcome = _gaussian_overlap(y - loc, factor, diag, bandwidth)
-    own = _gaussian_overlap(None, _SQRT2 * factor, 2 * diag, bandwidth)
-    return 0.5 + own / 2 - to_outcome
+    self_overlap = _gaussian_overlap(None, _SQRT2 * factor, 2 * diag, bandwidth)
+    return 0.5 + self_overlap / 2 - to_outcome
 
 
 def _gaussian_overlap(gap: Tensor | None, factor: Tensor, diag: Tensor, bandwidth: float) -> Tensor:

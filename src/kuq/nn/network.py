@@ -79,8 +79,8 @@ class Network(nn.Module):
             # The normal law that a flow starts from.
             self.start: Network | None = None
             if head.starts_normal:
-                own = self.x_shape if first.fits_inputs else joined
-                self.start = Network(first, NormalHead, own, self.event_shape, n_members, seed)
+                shape = self.x_shape if first.fits_inputs else joined
+                self.start = Network(first, NormalHead, shape, self.event_shape, n_members, seed)
         except (MemoryError, RuntimeError) as error:
             if "memory" not in str(error).lower():
                 raise

@@ -170,12 +170,12 @@ def _law(model: nn.Module, X: Any, head: ModuleHead | None, batch_size: int) -> 
 def _inputs(model: nn.Module, X: Any) -> Tensor:
     batches = inputs_in_batches(X)
     if batches is not None:
-        X = torch.cat([torch.as_tensor(part) for part in batches])
+        X = torch.cat([torch.as_tensor(batch) for batch in batches])
     x = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X, np.float64))
     if x.ndim == 0 or len(x) == 0:
         raise ShapeError(f"X needs rows along its first axis, got shape {tuple(x.shape)}")
-    own = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
-    return x.to(own) if x.is_floating_point() else x.to(own.device)
+    like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
+    return x.to(like) if x.is_floating_point() else x.to(like.device)
 
 
 def _as_law(output: Any, head: ModuleHead | None) -> Distribution:
@@ -211,7 +211,7 @@ def _of_numbers(output: Any, kind: str) -> Distribution:
     if isinstance(output, Tensor) and output.ndim > 1 and output.shape[-1] == 2:
         output = output.unbind(-1)
     is_pair = isinstance(output, (tuple, list)) and len(output) == 2
-    if not is_pair or not all(isinstance(part, Tensor) and part.ndim for part in output):
+    if not is_pair or not all(isinstance(tensor, Tensor) and tensor.ndim for tensor in output):
         shape = f" of shape {tuple(output.shape)}" if isinstance(output, Tensor) else ""
         raise ShapeError(
             f"head={kind!r} needs two tensors, or one whose last axis has length 2, got a "

@@ -192,13 +192,13 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self._fit_batches(X, validation, scaling)
         X, y = checked_rows(self, X, y)
         self._check_settings()
-        own = None if member_targets is None else checked_member_targets(member_targets, y)
+        by_member = None if member_targets is None else checked_member_targets(member_targets, y)
         weight = None if sample_weight is None else checked_weights(sample_weight, len(X))
         if weight is not None:
             require_some(weight)
             counting = weight > 0
             X, y, weight = X[counting], y[counting], weight[counting]
-            own = None if own is None else own[:, counting]
+            by_member = None if by_member is None else by_member[:, counting]
         check_learnable(len(X), y.min(0), y.max(0))
         held_out: Any = self.validation_fraction
         if validation is not None:
@@ -209,8 +209,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self._scale_like(scaling, X.shape[1:], y.shape[1:])
         scaled = self.x_scaling_.apply(X), self.y_scaling_.apply(y)
-        own = None if own is None else self.y_scaling_.apply(own)
-        return self._train(*scaled, held_out, member_targets=own, sample_weight=weight)
+        by_member = None if by_member is None else self.y_scaling_.apply(by_member)
+        return self._train(*scaled, held_out, member_targets=by_member, sample_weight=weight)
 
     def _scale_like(self, scaling: Any, x_shape: tuple[int, ...], event: tuple[int, ...]) -> None:
         X, y = checked_scaling(self, scaling, x_shape, event)
@@ -322,8 +322,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if score is None:
             grid = len(self.network_.x_shape) - 1  # images of which a number is told have none
             score = usual_score(on_grid=0 < grid <= len(self.network_.event_shape))
-        found: Uncertainty = decompose(prediction, score, **options)
-        return found
+        u: Uncertainty = decompose(prediction, score, **options)
+        return u
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings, scaling, weights and names of features to one file.
@@ -370,10 +370,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
-            part = own_parts(data)
-            if part:
+            if opaque := own_parts(data):
                 raise ParameterError(
-                    f"the model in {path!r} has a {name} of its own, {part}, which the file "
+                    f"the model in {path!r} has a {name} of its own, {opaque}, which the file "
                     f"cannot hold; pass it again: Regressor.load(path, {name}=…)"
                 )
         model = cls(**{name: restored(data) for name, data in stored.items()}, **settings)
@@ -410,7 +409,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         batches = inputs_in_batches(X)
         if batches is not None:
-            parts = [self._parameters(part) for part in batches]
+            parts = [self._parameters(batch) for batch in batches]
             if not parts:
                 raise InsufficientDataError("the batches to predict hold no rows")
             return tuple(np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
@@ -423,9 +422,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         pieces = []
         with torch.no_grad():
             for start in range(0, len(x), step):
-                part = x[start : start + step]
+                chunk = x[start : start + step]
                 outputs = self.network_.outputs(
-                    part.expand(self.network_.n_members, *part.shape), noise
+                    chunk.expand(self.network_.n_members, *chunk.shape), noise
                 )
                 pieces.append([p.double().cpu().numpy() for p in outputs])
         parameters = tuple(np.concatenate(column, axis=1) for column in zip(*pieces, strict=True))

@@ -57,9 +57,9 @@ class SharedRows:
     def pieces(self, count: int) -> Iterator[SharedRows]:
         """At most so many rows at a time."""
         for start in range(0, len(self), count):
-            part = slice(start, start + count)
-            weight = None if self.weight is None else self.weight[part]
-            yield SharedRows(self.x[part], self.y[part], weight)
+            chunk = slice(start, start + count)
+            weight = None if self.weight is None else self.weight[chunk]
+            yield SharedRows(self.x[chunk], self.y[chunk], weight)
 
 
 @final
@@ -106,13 +106,13 @@ class Rows:
             raise InsufficientDataError("there are no rows to train on, got n = 0")
         if member_targets is None:
             return cls(x, y, y)
-        own = finite_tensor(member_targets, "member_targets", device)
-        if tuple(own.shape) != (network.n_members, *expected):
+        by_member = finite_tensor(member_targets, "member_targets", device)
+        if tuple(by_member.shape) != (network.n_members, *expected):
             raise ShapeError(
                 "member_targets must have shape (members, n, event…) = "
-                f"{(network.n_members, *expected)}, got {tuple(own.shape)}"
+                f"{(network.n_members, *expected)}, got {tuple(by_member.shape)}"
             )
-        return cls(x, own, y)
+        return cls(x, by_member, y)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -122,17 +122,17 @@ class Rows:
         index = torch.from_numpy(counting).to(self.x.device)
         share = weight[counting] / weight.max()
         share = torch.from_numpy(share / share.mean()).to(self.x)
-        own = self.y is not self.shared_y
+        differ = self.y is not self.shared_y
         shared_y = self.shared_y[index]
-        return Rows(self.x[index], self.y[:, index] if own else shared_y, shared_y, share)
+        return Rows(self.x[index], self.y[:, index] if differ else shared_y, shared_y, share)
 
     def batch(self, index: Tensor, members: Members) -> Batch:
         """Rows (M, B) of every member, whose order differs."""
         weight = None if self.weight is None else self.weight[index]
         if self.y is self.shared_y:
             return Batch(self.x[index], self.y[index], weight)
-        own = torch.arange(len(self.y), device=index.device) if members is None else members
-        return Batch(self.x[index], self.y[own[:, None], index], weight)
+        which = torch.arange(len(self.y), device=index.device) if members is None else members
+        return Batch(self.x[index], self.y[which[:, None], index], weight)
 
     def judging(self) -> Rows:
         """The same rows with the outcomes that all members share."""
@@ -194,8 +194,8 @@ class Folds:
         drawn = np.random.default_rng(member_seed(seed, 0, Purpose.SPLIT)).permutation(rows)
         turned = [np.roll(drawn, -size * member) for member in range(n_members)]
         learned, held_out = (
-            torch.from_numpy(np.stack([np.sort(order[part]) for order in turned]))
-            for part in (slice(size, None), slice(size))
+            torch.from_numpy(np.stack([np.sort(order[places]) for order in turned]))
+            for places in (slice(size, None), slice(size))
         )
         return cls(learned, held_out)
 

@@ -34,11 +34,11 @@ def write(
     text = json.dumps({"format": _FORMAT, "kind": kind, **header}, allow_nan=False)
     ready = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     data = _sealed(save(ready, metadata={_KEY: text, _DIGEST: _ZEROS.decode()}))
-    with replacing(path, own(kind)) as part:
-        part.write_bytes(data)
+    with replacing(path, files_of(kind)) as unfinished:
+        unfinished.write_bytes(data)
 
 
-def own(kind: str) -> Kind:
+def files_of(kind: str) -> Kind:
     """The files of this kind that kuq has written, also those whose arrays are damaged."""
 
     def recognises(path: Path) -> bool:

@@ -126,11 +126,11 @@ class Stream:
 
     def fitting(self, network: Network) -> Stream:
         """On the device of a network, whose shapes it has to have."""
-        shapes, own = (network.x_shape, network.event_shape), self.summary
-        if (own.x_shape, own.event_shape) != shapes:
+        shapes, summary = (network.x_shape, network.event_shape), self.summary
+        if (summary.x_shape, summary.event_shape) != shapes:
             raise ShapeError(
                 f"batches need rows of shapes {shapes[0]} and {shapes[1]} for this network, got "
-                f"{own.x_shape} and {own.event_shape}"
+                f"{summary.x_shape} and {summary.event_shape}"
             )
         return replace(self, device=next(network.parameters()).device)
 
@@ -142,9 +142,9 @@ class Stream:
     def batches(self) -> Iterator[SharedRows]:
         """One pass over the rows that count."""
         shapes = self.summary.x_shape, self.summary.event_shape
-        found = False
+        has_rows = False
         for x, y, weight in _batches(self.source, self.read, shapes):
-            found = True
+            has_rows = True
             share = None
             if weight is not None:
                 assert self.summary.mean_weight is not None
@@ -154,7 +154,7 @@ class Stream:
             inputs, outcomes = self._tensors(x, y)
             assert inputs is not None
             yield SharedRows(inputs, outcomes, share)
-        if not found:
+        if not has_rows:
             raise _exhausted(self.source)
 
     def pieces(self, count: int) -> Iterator[SharedRows]:
@@ -208,11 +208,11 @@ def _batches(
             if weighted is not None and weighted != (weight is not None):
                 raise ParameterError("either all batches have weights or none")
             weighted = weight is not None
-            found = x.shape[1:], y.shape[1:]
-            shapes = shapes or found
-            if found != shapes:
+            given = x.shape[1:], y.shape[1:]
+            shapes = shapes or given
+            if given != shapes:
                 raise ShapeError(
-                    f"rows have the shapes {found[0]} and {found[1]}, and those of the first batch "
+                    f"rows have the shapes {given[0]} and {given[1]}, and those of the first batch "
                     f"{shapes[0]} and {shapes[1]}"
                 )
         except (ParameterError, ShapeError) as error:
@@ -257,7 +257,7 @@ def _numbers(values: Any) -> np.ndarray:
 
 def _summary(batches: Iterator[_Arrays]) -> Summary:
     rows, largest, weighted = 0, 0, False
-    found: tuple[Moments, Moments] | None = None
+    total: tuple[Moments, Moments] | None = None
     low: Any = np.inf
     high: Any = -np.inf
     kept: list[np.ndarray] = []
@@ -265,16 +265,16 @@ def _summary(batches: Iterator[_Arrays]) -> Summary:
     x_shape: tuple[int, ...] = ()
     event_shape: tuple[int, ...] = ()
     for x, y, weight in batches:
-        own = Moments.of_inputs(x, weight), Moments.of_targets(y, x.ndim > 2, weight)
-        found = own if found is None else (found[0].joined(own[0]), found[1].joined(own[1]))
+        new = Moments.of_inputs(x, weight), Moments.of_targets(y, x.ndim > 2, weight)
+        total = new if total is None else (total[0].joined(new[0]), total[1].joined(new[1]))
         low, high = np.minimum(low, y.min(0)), np.maximum(high, y.max(0))
         kept.extend(y[-rows % step :: step].copy())
         while len(kept) > _KEPT:
             kept, step = kept[::2], 2 * step
         rows, largest, weighted = rows + len(x), max(largest, len(x)), weight is not None
         x_shape, event_shape = x.shape[1:], y.shape[1:]
-    if found is None:
+    if total is None:
         raise InsufficientDataError("there are no rows to train on: no batch has a row that counts")
-    mean_weight = found[0].weight / rows if weighted else None
+    mean_weight = total[0].weight / rows if weighted else None
     outcomes = np.stack(kept)
-    return Summary(rows, mean_weight, x_shape, event_shape, largest, *found, low, high, outcomes)
+    return Summary(rows, mean_weight, x_shape, event_shape, largest, *total, low, high, outcomes)

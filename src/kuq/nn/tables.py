@@ -84,10 +84,10 @@ def _array(y: Any, name: str) -> np.ndarray:
 
 def checked_member_targets(targets: Any, y: np.ndarray) -> np.ndarray:
     """Targets (M, n, event…) of every member."""
-    own = _array(targets, "member_targets")
-    if own.shape[1:] != y.shape:
-        raise ShapeError(f"member_targets must have shape (members, *{y.shape}), got {own.shape}")
-    return own
+    each = _array(targets, "member_targets")
+    if each.shape[1:] != y.shape:
+        raise ShapeError(f"member_targets must have shape (members, *{y.shape}), got {each.shape}")
+    return each
 
 
 def checked_pair(model: Any, X: Any, y: Any, event: tuple[int, ...]) -> tuple[np.ndarray, ...]:

@@ -240,7 +240,7 @@ class Trainer:
         assert self.validation is not None
         self.network.eval()
         groups, n_members = self._groups(), self.network.n_members
-        found, weights = [], []
+        every, weights = [], []
         for rows in self.validation.pieces(self._piece()):
             losses = torch.zeros(n_members, len(rows), device=self.device)
             for members in groups:
@@ -249,13 +249,13 @@ class Trainer:
                     noise = noise[members]
                 count = n_members if members is None else len(members)
                 with self._precision():
-                    own = _of_members(rows, members, count)
-                    given = (own.x, own.y, noise, self.score, members, burning)
+                    batch = _of_members(rows, members, count)
+                    given = (batch.x, batch.y, noise, self.score, members, burning)
                     _add(losses, self.network.held_out_losses(*given), members)
-            found.append(losses.double())
+            every.append(losses.double())
             weights.append(rows.weights(n_members).double())
         self.network.train()
-        return Judged(torch.cat(found, 1), torch.cat(weights, 1))
+        return Judged(torch.cat(every, 1), torch.cat(weights, 1))
 
     def _piece(self) -> int:
         return rows_at_once(self.network, 1 if self.noise is None else self.noise.shape[2])
@@ -286,8 +286,8 @@ class Trainer:
             )
         members = self.network.n_members
         streams = member_generators(self.network.seed, members, Purpose.BOOTSTRAP, self.device)
-        own = [torch.randint(count, (count,), generator=g, device=self.device) for g in streams]
-        drawn = torch.stack(own)
+        draws = [torch.randint(count, (count,), generator=g, device=self.device) for g in streams]
+        drawn = torch.stack(draws)
         return drawn if self.learned is None else self.learned.gather(1, drawn)
 
     def _precision(self) -> AbstractContextManager[Any]:

@@ -38,8 +38,8 @@ class Weights:
             for member, (tensor, row) in enumerate(slot.views(self.values, start)):
                 tensor.data = row
                 if tensor.requires_grad:
-                    own = None if slot.stacked else member
-                    self._learned.append(_Learned(tensor, rows[member][1], own))
+                    owner = None if slot.stacked else member
+                    self._learned.append(_Learned(tensor, rows[member][1], owner))
         for slot, start in _places(buffers):
             for tensor, row in slot.views(self.tracked, start):
                 tensor.data = row
@@ -47,8 +47,8 @@ class Weights:
     def add_gradients(self, loss: Tensor, member: int | None) -> None:
         """Add the gradient of a loss that depends on one member, or on all if None."""
         learned = [p for p in self._learned if member is None or p.member in (None, member)]
-        found = torch.autograd.grad(loss, [p.tensor for p in learned], allow_unused=True)
-        for parameter, gradient in zip(learned, found, strict=True):
+        gradients = torch.autograd.grad(loss, [p.tensor for p in learned], allow_unused=True)
+        for parameter, gradient in zip(learned, gradients, strict=True):
             if gradient is not None:
                 parameter.gradient.add_(gradient)
 
@@ -100,10 +100,10 @@ class Slot(NamedTuple):
 
     def views(self, rows: Tensor, start: int) -> list[tuple[Tensor, Tensor]]:
         """Every tensor beside its part of the rows."""
-        part = rows[:, start : start + self.size]
+        columns = rows[:, start : start + self.size]
         if self.stacked:
-            return [(self.tensors[0], part.view(self.tensors[0].shape))]
-        return [(tensor, part[m].view(tensor.shape)) for m, tensor in enumerate(self.tensors)]
+            return [(self.tensors[0], columns.view(self.tensors[0].shape))]
+        return [(tensor, columns[m].view(tensor.shape)) for m, tensor in enumerate(self.tensors)]
 
 
 def _slots(network: Network) -> tuple[list[Slot], list[Slot]]:
@@ -116,13 +116,13 @@ def _slots(network: Network) -> tuple[list[Slot], list[Slot]]:
 
 
 def _own_slots(network: Network) -> tuple[list[Slot], list[Slot]]:
-    body, own = network.body, [Slot([p], True) for p in network.head.parameters()]
+    body, head_slots = network.body, [Slot([p], True) for p in network.head.parameters()]
     if not isinstance(body, OneByOneBody):
-        return [Slot([p], True) for p in body.parameters()] + own, []
+        return [Slot([p], True) for p in body.parameters()] + head_slots, []
     parameters = zip(*(m.parameters() for m in body.members), strict=True)
     buffers = zip(*(m.buffers() for m in body.members), strict=True)
     return (
-        [Slot(list(tensors), False) for tensors in parameters] + own,
+        [Slot(list(tensors), False) for tensors in parameters] + head_slots,
         [Slot(list(tensors), False) for tensors in buffers if tensors[0].is_floating_point()],
     )
 

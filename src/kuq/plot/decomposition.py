@@ -49,20 +49,20 @@ def decomposition(
     note = spread_note(u)
     if parts is None:
         parts = ("total",) if note else PARTS
-    drawn = [(part, part_of(u, part)) for part in parts]
+    drawn = [(name, part_of(u, name)) for name in parts]
     at, label = inputs_of(drawn[0][1], x)
     order = np.argsort(at, kind="stable")
     ax = axes_or_new(ax)
-    for part, component in drawn:
+    for name, component in drawn:
         values = values_of(component)
-        need_axes(values, 1, part)
+        need_axes(values, 1, name)
         if at.shape != values.shape:
-            raise ShapeError(f"x must have the shape {values.shape} of {part}, got {at.shape}")
-        style = {"lw": 1.3, "ls": "--"} if part == "total" else {"lw": 2.2}
-        colour = COLOURS[part]
-        named = note if note and part == "total" else part
+            raise ShapeError(f"x must have the shape {values.shape} of {name}, got {at.shape}")
+        style = {"lw": 1.3, "ls": "--"} if name == "total" else {"lw": 2.2}
+        colour = COLOURS[name]
+        named = note if note and name == "total" else name
         ax.plot(at[order], values[order], color=colour, label=named, **style)
-        if part != "total":
+        if name != "total":
             ax.fill_between(at[order], values[order], color=colour, alpha=0.12, lw=0)
     ax.margins(x=0)
     if all(np.nanmin(line.get_ydata(), initial=0.0) >= 0 for line in ax.lines):

@@ -48,8 +48,8 @@ def partition(u: Any, x: Any = None, *, shares: bool = True, ax: Axes | None = N
     at, label = inputs_of(next(iter(parts.values())), x)
     order = np.argsort(at, kind="stable")
     heights = []
-    for name, part in parts.items():
-        values = values_of(part)
+    for name, component in parts.items():
+        values = values_of(component)
         need_axes(values, 1, name)
         heights.append(np.where(values < 0, 0.0, values)[order])
     whole = np.sum(heights, axis=0)

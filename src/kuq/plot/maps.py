@@ -43,8 +43,8 @@ def uncertainty_map(
     'aleatoric'
     """
     whole = isinstance(values, Mapping) or hasattr(values, "data_vars")
-    part = part or ("total" if whole and spread_note(values) else "epistemic")
-    component = part_of(values, part) if whole else values
+    name = part or ("total" if whole and spread_note(values) else "epistemic")
+    component = part_of(values, name) if whole else values
     unit = units_of(values) or units_of(component)
     grid = values_of(component)
     need_axes(grid, 2, "a map")
@@ -54,7 +54,7 @@ def uncertainty_map(
     if x is None and y is None and not is_labelled(component):
         ax.set_aspect("equal")
         ax.invert_yaxis()  # rows of an array go down
-    title = part if whole else str(getattr(component, "name", None) or "")
+    title = name if whole else str(getattr(component, "name", None) or "")
     bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.046, pad=0.03)
     bar.set_label(with_unit(title or "uncertainty", unit))
     bar.outline.set_visible(False)
@@ -68,7 +68,7 @@ def _places(
     component: Any, grid: np.ndarray, x: Any, y: Any
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[str, str]]:
     """Places and labels of columns and rows."""
-    found, labels = [], []
+    places, labels = [], []
     for given, axis, plain in ((x, 1, "column"), (y, 0, "row")):
         place, label = given, plain
         if given is None and is_labelled(component):
@@ -77,10 +77,10 @@ def _places(
                 place = component.coords[label]
         if place is None:
             place = np.arange(grid.shape[axis])
-        found.append(values_of(place))
+        places.append(values_of(place))
         labels.append(label_of(place, label if given is None else getattr(given, "name", plain)))
-        if found[-1].shape != (grid.shape[axis],):
+        if places[-1].shape != (grid.shape[axis],):
             raise ShapeError(
-                f"the places of {plain}s need shape ({grid.shape[axis]},), got {found[-1].shape}"
+                f"the places of {plain}s need shape ({grid.shape[axis]},), got {places[-1].shape}"
             )
-    return (found[0], found[1]), (labels[0], labels[1])
+    return (places[0], places[1]), (labels[0], labels[1])

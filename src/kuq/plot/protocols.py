@@ -43,12 +43,12 @@ def retention_curve(curve: Curve, *, label: str = "uncertainty", ax: Axes | None
     """
     ax = axes_or_new(ax)
     at = 100 * values_of(curve.retention)
-    known = [line.get_label() for line in ax.lines]
+    labels = [line.get_label() for line in ax.lines]
     for bound, style in (("random", ":"), ("oracle", "--")):
-        if bound not in known:
+        if bound not in labels:
             level = np.broadcast_to(values_of(getattr(curve, bound)), at.shape)
             ax.plot(at, level, style, color="#555555", lw=1.4, label=bound)
-    drawn = sum(name not in ("random", "oracle") for name in known)
+    drawn = sum(name not in ("random", "oracle") for name in labels)
     ax.plot(at, values_of(curve.risk), color=CYCLE[drawn % len(CYCLE)], lw=2.2, label=label)
     ax.set_xlabel("predictions kept (%)")
     ax.set_ylabel("mean error of what is kept")
@@ -86,8 +86,8 @@ def ood_histograms(
     else:
         bins = np.linspace(low, high if high > low else low + 1.0, 41)
     names = ("inside", "outside")
-    for values, name, part in zip(both, names, ("aleatoric", "epistemic"), strict=True):
-        colour = COLOURS[part]
+    for values, name, component in zip(both, names, ("aleatoric", "epistemic"), strict=True):
+        colour = COLOURS[component]
         weights = np.full(values.size, 1 / values.size)
         ax.hist(values, bins.tolist(), weights=weights, color=colour, alpha=0.35, label=name)
         ax.hist(values, bins.tolist(), weights=weights, color=colour, histtype="step", lw=1.6)

@@ -29,5 +29,5 @@ def figure_kind(maker: str, ending: str) -> Kind:
 def save_figure(figure: Figure, path: Path, maker: str) -> None:
     """Save a figure as .png, .pdf or .svg; replaces one of the same maker only."""
     ending = path.suffix.lower()
-    with replacing(path, figure_kind(maker, ending)) as part:
-        figure.savefig(part, format=ending[1:], metadata={_FIELDS[ending][0]: maker})
+    with replacing(path, figure_kind(maker, ending)) as unfinished:
+        figure.savefig(unfinished, format=ending[1:], metadata={_FIELDS[ending][0]: maker})

@@ -52,10 +52,10 @@ def values_of(array: Any) -> np.ndarray:
     """Any array as NumPy's: of torch, jax, xarray, or a list."""
     if hasattr(array, "detach"):
         array = array.detach().cpu()
-    found = np.asarray(array)
-    if found.dtype.kind not in "fiub":
-        raise ParameterError(f"numbers are needed, got dtype {found.dtype}")
-    return found.astype(float)
+    values = np.asarray(array)
+    if values.dtype.kind not in "fiub":
+        raise ParameterError(f"numbers are needed, got dtype {values.dtype}")
+    return values.astype(float)
 
 
 def is_labelled(array: Any) -> bool:
@@ -63,19 +63,19 @@ def is_labelled(array: Any) -> bool:
     return hasattr(array, "dims") and hasattr(array, "coords")
 
 
-def part_of(u: Any, part: str) -> Any:
+def part_of(u: Any, name: str) -> Any:
     """One component of an Uncertainty, a Partition, a Dataset or another mapping."""
-    known = ("total", *levels) if (levels := components_of(u)) else PARTS
-    if part not in known:
-        raise ParameterError(f"part must be one of {', '.join(known)}; got {part!r}")
+    names = ("total", *levels) if (levels := components_of(u)) else PARTS
+    if name not in names:
+        raise ParameterError(f"part must be one of {', '.join(names)}; got {name!r}")
     if not isinstance(u, Mapping) and not hasattr(u, "data_vars"):
         raise ParameterError(
             "an Uncertainty, or a Dataset with total, aleatoric and epistemic, is needed; got "
             f"{type(u).__name__}"
         )
-    if part not in u:
-        raise ParameterError(f"{part!r} is missing; it holds {', '.join(map(str, u))}")
-    return u[part]
+    if name not in u:
+        raise ParameterError(f"{name!r} is missing; it holds {', '.join(map(str, u))}")
+    return u[name]
 
 
 def spread_note(u: Any) -> str:
@@ -91,7 +91,7 @@ def spread_note(u: Any) -> str:
 def components_of(u: Any) -> dict[str, Any]:
     """Levels of a Partition, or of a Dataset that holds one, and noise if known; else nothing."""
     if isinstance(u, Partition):
-        return {name: part for name, part in u.known.items() if name != "total"}
+        return {name: component for name, component in u.known.items() if name != "total"}
     if not hasattr(u, "data_vars") or "noise" not in u:
         return {}
     gone = ("total", "noise") if np.isnan(values_of(u["noise"])).all() else ("total",)

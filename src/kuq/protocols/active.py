@@ -138,8 +138,8 @@ def active_learning(
             "continue with the same pool and settings"
         )
     if fixed is not None:
-        known = pool_y[np.asarray(state.labelled[:first])] if fixed == "initial" else pool_y
-        fit = partial(fit, scaling=(pool_x, known))
+        targets = pool_y[np.asarray(state.labelled[:first])] if fixed == "initial" else pool_y
+        fit = partial(fit, scaling=(pool_x, targets))
     return _rounds(
         fit, pool_x, pool_y, test_x, test_y, score, rounds, component, rule, error, state
     )

@@ -57,8 +57,8 @@ def select_batch(
     whole_number(size, "size", 1)
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
     check_method(method, component)
-    if known := "" if isinstance(prediction, Uncertainty) else no_prediction(prediction):
-        raise ParameterError(known)
+    if reason := "" if isinstance(prediction, Uncertainty) else no_prediction(prediction):
+        raise ParameterError(reason)
     if method == "diverse":
         return diverse(prediction, size, score, rng)
     if isinstance(prediction, Uncertainty):
@@ -119,8 +119,8 @@ def diverse(prediction: Any, size: int, score: Any, rng: np.random.Generator) ->
 def _first(values: Vector, allowed: NDArray[np.bool_], rng: np.random.Generator) -> np.int64:
     """The place of the largest allowed value; of equal ones any."""
     best = np.flatnonzero(allowed & (values == values[allowed].max()))
-    found: np.int64 = rng.choice(best)
-    return found
+    place: np.int64 = rng.choice(best)
+    return place
 
 
 def _deviations(prediction: Ensemble, kernel: Kernel) -> NDArray[np.float64]:

@@ -128,7 +128,10 @@ def compare_retention(
     if all(np.isnan(ratio) for ratio in ratios.values()):
         raise InsufficientDataError("all errors are equal, so that no order is better than another")
     best = min(ratios, key=lambda name: ratios[name])
-    drawn = _resampled(every, e, retention, _draws(units, resamples, seed), resamples)
+    drawn = {name: np.empty(resamples) for name in every}
+    for place, cases in enumerate(_draws(units, resamples, seed)):
+        for name, u in every.items():
+            drawn[name][place] = selective_prediction(u[cases], e[cases], retention).prr
     intervals, behind = _at_once(ratios, drawn, best, share, (0.0, np.inf))
     return RetentionComparison(curves, intervals, behind, best, share)
 
@@ -197,21 +200,6 @@ def _draws(units: Units, resamples: int, *seed: int) -> Iterator[Places]:
     """Resamples of cases, the same ones for all uncertainties."""
     rng = np.random.default_rng(seed[0] if len(seed) == 1 else seed)
     return (units.drawn(rng) for _ in range(resamples))
-
-
-def _resampled(
-    uncertainties: Mapping[str, Vector],
-    error: Vector,
-    retention: tuple[float, float],
-    draws: Iterator[Places],
-    resamples: int,
-) -> dict[str, Vector]:
-    """The ratios of resamples of cases."""
-    ratios = {name: np.empty(resamples) for name in uncertainties}
-    for place, cases in enumerate(draws):
-        for name, u in uncertainties.items():
-            ratios[name][place] = selective_prediction(u[cases], error[cases], retention).prr
-    return ratios
 
 
 def _at_once(

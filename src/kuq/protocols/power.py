@@ -67,10 +67,10 @@ def _effect(runs: int, level: float, power: float) -> float:
     critical = float(stats.t.isf(level / 2, freedom))
 
     def missing(shift: float) -> float:
-        found = float(stats.nct.sf(critical, freedom, shift))
+        detected = float(stats.nct.sf(critical, freedom, shift))
         # Nobody claims the wrong sign; for shifts this small it has some chance all the same.
         wrong = float(stats.nct.cdf(-critical, freedom, shift)) if shift < 5 else 0.0
-        return found + wrong - power
+        return detected + wrong - power
 
     if power <= level:  # chance alone finds as much
         return 0.0

@@ -117,13 +117,13 @@ def _checked(values: Any) -> Table:
 
 def _average(ranks: Table, weights: Table, group: NDArray[np.intp]) -> Table:
     """Mean over groups of the weighted mean rank within each, for every row of weights."""
-    known = ~np.isnan(ranks)
-    filled = np.where(known, ranks, 0.0)
+    ranked = ~np.isnan(ranks)
+    filled = np.where(ranked, ranks, 0.0)
     total = np.zeros((len(weights), ranks.shape[1]))
     groups = np.zeros_like(total)
     for number in range(int(group.max()) + 1):
         inside = group == number
-        counts = weights[:, inside] @ known[inside].astype(np.float64)
+        counts = weights[:, inside] @ ranked[inside].astype(np.float64)
         has = counts > 0
         total += (weights[:, inside] @ filled[inside]) / np.where(has, counts, 1.0)
         groups += has
@@ -146,9 +146,9 @@ def _interval(resampled: Table, confidence: float) -> Table:
     tail = (1 - confidence) / 2
     ends = np.full((resampled.shape[1], 2), np.nan)
     for method, averages in enumerate(resampled.T):
-        found = averages[~np.isnan(averages)]
-        if found.size:
-            ends[method] = np.quantile(found, [tail, 1 - tail])
+        present = averages[~np.isnan(averages)]
+        if present.size:
+            ends[method] = np.quantile(present, [tail, 1 - tail])
     return ends
 
 

@@ -110,8 +110,8 @@ def gain_bounds(
 
 def _standardised(draws: NDArray[np.float64]) -> tuple[NDArray[np.float64], Vector]:
     """Deviations from the mean in standard errors, and these; NaN if resamples have no numbers."""
-    known = draws[~np.isnan(draws).any(axis=1)]
-    if len(known) < 2:
-        return known, np.full(draws.shape[1], np.nan)
-    error: Vector = np.std(known, axis=0, ddof=1)
-    return (known - known.mean(axis=0)) / np.where(error > 0, error, 1.0), error
+    complete = draws[~np.isnan(draws).any(axis=1)]
+    if len(complete) < 2:
+        return complete, np.full(draws.shape[1], np.nan)
+    error: Vector = np.std(complete, axis=0, ddof=1)
+    return (complete - complete.mean(axis=0)) / np.where(error > 0, error, 1.0), error

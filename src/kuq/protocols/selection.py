@@ -219,14 +219,14 @@ def _tried(
     task: _Task, candidates: Sequence[Score | str] | None, vectors: bool
 ) -> tuple[dict[str, Score], dict[str, str]]:
     """The scores by name, after their uncertainties were computed; and those that have none."""
-    own: list[Score | str] = list(candidates or [])
+    tried: list[Score | str] = list(candidates or [])
     if candidates is None:
-        own = ["energy", "crps", *_KERNELS] if vectors else ["crps", *_KERNELS]
-    if not own:
+        tried = ["energy", "crps", *_KERNELS] if vectors else ["crps", *_KERNELS]
+    if not tried:
         raise ParameterError("at least one candidate is needed")
     scores: dict[str, Score] = {}
     skipped: dict[str, str] = {}
-    for candidate in own:
+    for candidate in tried:
         score = as_score(candidate)
         name = candidate if isinstance(candidate, str) else score_name(score)
         if name in scores:
@@ -385,10 +385,10 @@ class _Ranking(_Task):
         self.orders[name] = _Order(one_per_case(total, f"the uncertainty {name!r}", infinite=True))
 
     def value(self, name: str, counts: Counts, number: int) -> float:
-        found = self._area(self.orders[name], counts)
+        area = self._area(self.orders[name], counts)
         best = self._area(self.oracle, counts)
         mean = float(counts @ self.errors / counts.sum()) * (_SHARES[-1] - _SHARES[0])
-        return (found - best) / (mean - best) if mean > best else 1.0
+        return (area - best) / (mean - best) if mean > best else 1.0
 
     def _area(self, order: _Order, counts: Counts) -> float:
         """Under the curve of mean errors of the least uncertain half to all."""
@@ -480,7 +480,7 @@ class _Acquisition(_Task):
         members = prediction.member_list()
         weights = as_numpy(prediction.member_weights(), "the weights of members")
         means, variances = (
-            np.stack([as_numpy(part, "a member").reshape(self.cases, -1) for part in parts])
+            np.stack([as_numpy(moment, "a member").reshape(self.cases, -1) for moment in parts])
             for parts in ([m.mean() for m in members], [m.variance() for m in members])
         )
         mean = np.tensordot(weights, means, 1)
@@ -497,8 +497,8 @@ class _Acquisition(_Task):
 
     def value(self, name: str, counts: Counts, number: int) -> float:
         """A mean over a few splits of the cases that count."""
-        found = [self._after(name, counts, [self.seed, number, k]) for k in range(4)]
-        return float(np.mean(found))
+        errors = [self._after(name, counts, [self.seed, number, k]) for k in range(4)]
+        return float(np.mean(errors))
 
     def _after(self, name: str, counts: Counts, seed: list[int]) -> float:
         alive = self._alive(counts)

@@ -37,8 +37,8 @@ def cases(prediction: Prediction, index: np.ndarray) -> Prediction:
 
     def taken(lead: int) -> Callable[[np.ndarray], np.ndarray]:
         def change(array: np.ndarray) -> np.ndarray:
-            own = array.shape[lead + len(batch) :]
-            flat = array.reshape(*array.shape[:lead], math.prod(batch), *own)
+            inner = array.shape[lead + len(batch) :]
+            flat = array.reshape(*array.shape[:lead], math.prod(batch), *inner)
             return np.take(flat, index, axis=lead)
 
         return change

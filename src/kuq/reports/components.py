@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kuq.distributions.base import Distribution, Prediction
-from kuq.files.own import PARTS
+from kuq.files.output_marks import PARTS
 from kuq.kernels.base import Kernel, Score
 from kuq.kernels.energy import Energy
 from kuq.kernels.marginal import CRPS, Marginal
@@ -28,7 +28,7 @@ def components(prediction: Prediction, score: Score, **options: Any) -> dict[str
         options.pop("estimator", None)
         return {"total": np.asarray(entropy(prediction, score, **options), dtype=float)}
     u = decompose(prediction, score, **options)
-    return {part: np.asarray(u[part], dtype=float) for part in PARTS}
+    return {component: np.asarray(u[component], dtype=float) for component in PARTS}
 
 
 def cell_kernel(score: object) -> Marginal:

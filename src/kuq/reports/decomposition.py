@@ -10,7 +10,7 @@ import numpy as np
 from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.files.decomposed import Decomposed, DecomposedFile, Part
-from kuq.files.own import PARTS
+from kuq.files.output_marks import PARTS
 from kuq.kernels.base import Kernel
 from kuq.kernels.log_score import LogScore
 from kuq.kernels.marginal import Marginal
@@ -22,6 +22,7 @@ from kuq.reports.figures import plain
 from kuq.reports.inputs import (
     all_alike,
     equal_everywhere,
+    evenly,
     finite_mean,
     label_cell,
     label_of,
@@ -89,8 +90,8 @@ def report_page(
     judged = [judge(one) for one in variables] if judgements is None else judgements
     several = len(variables) > 1
     sections = [
-        Section(one.name, list(_head(one)), list(_parts(one, found, several)))
-        for one, found in zip(variables, judged, strict=True)
+        Section(one.name, list(_head(one)), list(_parts(one, judgement, several)))
+        for one, judgement in zip(variables, judged, strict=True)
     ]
     told = next((one for one in variables if one.uncertainty.is_split), variables[0])
     return page_of(name, sections, _meaning(told, several, written))
@@ -128,17 +129,17 @@ def _head(one: Decomposed) -> Iterator[str]:
 def _overview(one: Decomposed) -> Iterator[str]:
     u = one.uncertainty
     means = {
-        part: finite_mean(np.asarray(u[part], dtype=float), one.input_weights) for part in PARTS
+        name: finite_mean(np.asarray(u[name], dtype=float), one.input_weights) for name in PARTS
     }
     total = np.asarray(u.total, dtype=float)
-    known = int(np.sum(~np.isnan(total)))
+    count = int(np.sum(~np.isnan(total)))
     share = _share(one, means)
-    if known == 0:
+    if count == 0:
         yield paragraph("No input has a result: every prediction has missing values.")
         return
     yield "<div class='cards'>"
-    without = f", {grouped(total.size - known)} more without a result" if known < total.size else ""
-    yield card(grouped(known), f"prediction{'' if known == 1 else 's'}{without}")
+    without = f", {grouped(total.size - count)} more without a result" if count < total.size else ""
+    yield card(grouped(count), f"prediction{'' if count == 1 else 's'}{without}")
     if not u.is_split:
         yield card(plain(means["total"]), f"mean spread ({u.units})")
         yield "</div>"
@@ -158,7 +159,7 @@ def _overview(one: Decomposed) -> Iterator[str]:
         yield paragraph(_in_words(share))
     if u.note:
         yield paragraph(f"{u.note[0].upper()}{u.note[1:]}.")
-    if known > 1 and equal_everywhere(np.asarray(u.aleatoric, dtype=float)[~np.isnan(total)]):
+    if count > 1 and equal_everywhere(np.asarray(u.aleatoric, dtype=float)[~np.isnan(total)]):
         yield paragraph(
             "The aleatoric part is equal everywhere by construction: the members have one noise "
             "for all inputs, such as that of out-of-bag residuals. So it ranks nothing, and where "
@@ -174,13 +175,13 @@ def _noise(one: Decomposed) -> NoiseOfDraws | None:
     u = one.uncertainty
     if not u.is_split or one.options.get("draws") is not None:
         return None
-    return noise_of_draws(_known_part(one)[0], u, one.options)
+    return noise_of_draws(_whole_inputs(one)[0], u, one.options)
 
 
 def _silence(one: Decomposed) -> Iterator[str]:
     """Laws that are single values now and then, such as leaves with one training row."""
-    some, _ = _known_part(one)
-    share = single_values(some) if isinstance(some, Ensemble) else 0.0
+    prediction, _ = _whole_inputs(one)
+    share = single_values(prediction) if isinstance(prediction, Ensemble) else 0.0
     if share < _SILENT:
         return
     yield (
@@ -192,20 +193,20 @@ def _silence(one: Decomposed) -> Iterator[str]:
     )
 
 
-def _known_part(one: Decomposed) -> tuple[Prediction | None, int]:
+def _whole_inputs(one: Decomposed) -> tuple[Prediction | None, int]:
     """The prediction at inputs that are looked at and where nothing is missing, and how many."""
     chosen = _looked_at(one)
-    part = one.part(chosen)
-    known = np.flatnonzero(~part.masked.ravel())
-    if known.size == 0:
+    inputs = one.part(chosen)
+    whole = np.flatnonzero(~inputs.masked.ravel())
+    if whole.size == 0:
         return None, len(chosen)
-    some = cases(part.prediction, known) if part.masked.any() else part.prediction
-    return some, len(chosen)
+    prediction = cases(inputs.prediction, whole) if inputs.masked.any() else inputs.prediction
+    return prediction, len(chosen)
 
 
 def _infinite(one: Decomposed) -> Iterator[str]:
     u = one.uncertainty
-    count = sum(int(np.isinf(np.asarray(u[part])).sum()) for part in shown_parts(u))
+    count = sum(int(np.isinf(np.asarray(u[name])).sum()) for name in shown_parts(u))
     if count:
         yield paragraph(f"{count} values are infinite and left out of means and figures.")
 
@@ -259,7 +260,7 @@ def _in_words(share: float | None) -> str:
 
 def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> Iterator[str]:
     u = one.uncertainty
-    every = {part: np.asarray(u[part], dtype=float).ravel() for part in shown_parts(u)}
+    every = {name: np.asarray(u[name], dtype=float).ravel() for name in shown_parts(u)}
     pooled = np.concatenate([v[np.isfinite(v)] for v in every.values()])
     if pooled.size == 0:
         return
@@ -275,9 +276,9 @@ def _distributions(one: Decomposed, judged: Judgement | None, several: bool) -> 
     )
     yield "<div class='figures'>"
     weights = None if one.input_weights is None else one.input_weights.ravel()
-    for part, values in every.items():
-        svg = figures.histogram(values, part, low, ticks, u.units, weights)
-        yield figure(svg, part.capitalize())
+    for name, values in every.items():
+        svg = figures.histogram(values, name, low, ticks, u.units, weights)
+        yield figure(svg, name.capitalize())
     yield "</div>"
     yield from _scatter(one, judged)
 
@@ -296,7 +297,7 @@ def _scatter(one: Decomposed, judged: Judgement | None) -> Iterator[str]:
     x, y, big = x[there], y[there], big[there]
     if x.size < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return
-    chosen = np.unique(np.linspace(0, x.size - 1, min(x.size, _MOST_DOTS)).astype(int))
+    chosen = evenly(x.size, _MOST_DOTS)
     x, y, big = x[chosen], y[chosen], big[chosen]
     comparable = not isinstance(u.score, LogScore)
     svg = figures.scatter(
@@ -343,13 +344,13 @@ _TABLES = {
 
 def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
     u = one.uncertainty
-    parts = {part: np.asarray(u[part], dtype=float) for part in shown_parts(u)}
+    parts = {name: np.asarray(u[name], dtype=float) for name in shown_parts(u)}
     if parts["total"].ndim == 0:
         return
     over = ""
     if parts["total"].ndim > 2:  # rank what has a field of its own by the mean of its field
         over = f" Means over {', '.join(one.dims[1:])}."
-        parts = {part: mean_of_rows(values, one) for part, values in parts.items()}
+        parts = {name: mean_of_rows(values, one) for name, values in parts.items()}
     if first == "aleatoric" and all_alike(parts[first]):
         return
     ranked = np.where(np.isnan(parts[first]), -np.inf, parts[first]).ravel()
@@ -362,26 +363,26 @@ def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
     title, why = _TABLES[first]
     yield heading(title, several)
     key = "".join(
-        f"<span class='keys'><span class='key {part}'></span>{part}</span> "
-        for part in ("aleatoric", "epistemic")
+        f"<span class='keys'><span class='key {name}'></span>{name}</span> "
+        for name in ("aleatoric", "epistemic")
     )
     yield f"<p>{escape(why + over)}{key if bars else ''}</p>"
     yield f"<div class='table'><table><thead><tr><th>{inputs}</th>"
-    columns = (first, *(part for part in reversed(parts) if part != first))
-    yield "".join(f"<th>{part}</th>" for part in columns)
+    columns = (first, *(name for name in reversed(parts) if name != first))
+    yield "".join(f"<th>{name}</th>" for name in columns)
     yield ("<th class='wide'></th>" if bars else "") + "</tr></thead><tbody>"
     for position in order:
-        cells = [plain(float(parts[part].ravel()[position])) for part in columns]
+        cells = [plain(float(parts[name].ravel()[position])) for name in columns]
         row = f"<tr>{label_cell(label_of(one, int(position), parts['total'].shape))}"
         row += "".join(f"<td>{cell}</td>" for cell in cells)
         if bars:
             widths = {
-                part: 100 * max(float(parts[part].ravel()[position]), 0.0) / float(largest)
-                for part in ("aleatoric", "epistemic")
+                name: 100 * max(float(parts[name].ravel()[position]), 0.0) / float(largest)
+                for name in ("aleatoric", "epistemic")
             }
             row += "<td class='wide'><div class='bar'>" + "".join(
-                f"<i class='{part}' style='width:{width:.1f}%'></i>"
-                for part, width in widths.items()
+                f"<i class='{name}' style='width:{width:.1f}%'></i>"
+                for name, width in widths.items()
             )
             row += "</div></td>"
         yield row + "</tr>"
@@ -391,38 +392,37 @@ def _rows(one: Decomposed, first: str, several: bool) -> Iterator[str]:
 def _looked_at(one: Decomposed) -> np.ndarray:
     """Positions along the first axis, evenly spread, that are looked at in more detail."""
     total = np.asarray(one.uncertainty.total, dtype=float)
-    known = (
+    complete = (
         np.flatnonzero(~np.isnan(total).reshape(len(total), -1).all(axis=1)) if total.ndim else None
     )
-    if known is None or known.size == 0:
+    if complete is None or complete.size == 0:
         return np.array([0])
-    part = one.some(known[:1])
-    members = part.member_count if isinstance(part, Ensemble) else 1
-    numbers = max(1, int(np.size(part.reference)), members)
+    prediction = one.some(complete[:1])
+    members = prediction.member_count if isinstance(prediction, Ensemble) else 1
+    numbers = max(1, int(np.size(prediction.reference)), members)
     most = int(np.clip(_NUMBERS_LOOKED_AT // numbers, 1, _INPUTS_LOOKED_AT))
-    places = np.unique(np.linspace(0, known.size - 1, min(known.size, most)).astype(int))
-    return np.asarray(known[places])
+    return np.asarray(complete[evenly(complete.size, most)])
 
 
 def _maps(one: Decomposed, several: bool) -> Iterator[str]:
     u = one.uncertainty
-    grids = {part: np.asarray(u[part], dtype=float) for part in shown_parts(u)}
+    grids = {name: np.asarray(u[name], dtype=float) for name in shown_parts(u)}
     names, unit = one.dims, u.units
     others = one.dims[:-2]
     where = f"Mean over {', '.join(others)}. " if others else ""
     if min(grids["total"].shape[-2:], default=0) < 4 or grids["total"].ndim < 2:
         chosen = _looked_at(one)
-        part = one.part(chosen)
-        if len(part.prediction.event_shape) != 2 or min(part.prediction.event_shape) < 4:
+        inputs = one.part(chosen)
+        if len(inputs.prediction.event_shape) != 2 or min(inputs.prediction.event_shape) < 4:
             return
         kernel = cell_kernel(u.score)
-        grids = _of_cells(part, kernel, one)
+        grids = _of_cells(inputs, kernel, one)
         names = one.event_dims or ("rows", "columns")
         unit = u.units if kernel.units == u.score.units else kernel.units
         named = named_by_cell(kernel)
         over = f", mean over {len(chosen)} inputs" if len(chosen) > 1 else ""
         where = f"Cell by cell under the {named}{over}. "
-    maps = {part: mean_map(values) for part, values in grids.items()}
+    maps = {name: mean_map(values) for name, values in grids.items()}
     finite = np.concatenate([m[np.isfinite(m)] for m in maps.values()])
     if finite.size == 0:
         return
@@ -441,20 +441,20 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
     yield "</div>"
 
 
-def _of_cells(part: Part, kernel: Kernel, one: Decomposed) -> dict[str, np.ndarray]:
+def _of_cells(inputs: Part, kernel: Kernel, one: Decomposed) -> dict[str, np.ndarray]:
     """The components of every cell, where they are known."""
-    of_cells = components(part.prediction, kernel, **one.options)
-    hidden = part.masked[..., None, None]
-    if part.cells is not None:
-        hidden = hidden | ~part.cells
+    of_cells = components(inputs.prediction, kernel, **one.options)
+    hidden = inputs.masked[..., None, None]
+    if inputs.cells is not None:
+        hidden = hidden | ~inputs.cells
     return {name: np.where(hidden, np.nan, of_cells[name]) for name in shown_parts(one.uncertainty)}
 
 
 def _members(one: Decomposed, several: bool) -> Iterator[str]:
-    some, inputs = _known_part(one)
-    if not isinstance(some, Ensemble) or some.member_count < 2:
+    prediction, inputs = _whole_inputs(one)
+    if not isinstance(prediction, Ensemble) or prediction.member_count < 2:
         return
-    count = some.member_count
+    count = prediction.member_count
     yield heading("Which members disagree", several)
     if count > _MOST_MEMBERS:
         yield paragraph(
@@ -463,7 +463,7 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
         )
         return
     score = one.uncertainty.score
-    matrix = np.asarray(member_divergences(some, score, **one.options), dtype=float)
+    matrix = np.asarray(member_divergences(prediction, score, **one.options), dtype=float)
     matrix = np.ma.masked_invalid(matrix.reshape(count, count, -1)).mean(axis=-1)
     matrix = np.ma.filled(matrix, np.inf)  # of infinities only
     outlier = outlying_member(matrix)
@@ -477,11 +477,11 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
         "Dark pairs agree, light pairs do not."
     )
     names = one.member_names if len(one.member_names) == count else tuple(map(str, range(count)))
-    test = same_law(some, score, one.options)
+    test = same_law(prediction, score, one.options)
     if test is not None:
         yield paragraph(same_law_in_words(test))
     if outlier is not None:
-        yield _outlier_note(one, some, outlier, names, test)
+        yield _outlier_note(one, prediction, outlier, names, test)
     elif np.all(np.isfinite(matrix)) and count > 2:
         yield paragraph("No member stands apart from the others.")
     yield "<div class='figures one'>"
@@ -491,15 +491,19 @@ def _members(one: Decomposed, several: bool) -> Iterator[str]:
 
 
 def _outlier_note(
-    one: Decomposed, some: Ensemble, outlier: Outlier, names: Sequence[str], test: MemberTest | None
+    one: Decomposed,
+    ensemble: Ensemble,
+    outlier: Outlier,
+    names: Sequence[str],
+    test: MemberTest | None,
 ) -> str:
     member, ratio = outlier.member, outlier.ratio
     score, options = one.uncertainty.score, one.options
-    influence = member_influence(some, score, **options)
+    influence = member_influence(ensemble, score, **options)
     # Of kernels the members against their mixture differ by half as much as from each other.
     half = 0.5 if one.uncertainty.estimator == "bma" and isinstance(score, Kernel) else 1.0
     change = half * np.asarray(influence.epistemic[member])
-    now = half * finite_mean(np.asarray(decompose(some, score, **options).epistemic))
+    now = half * finite_mean(np.asarray(decompose(ensemble, score, **options).epistemic))
     times = "infinitely many" if not np.isfinite(ratio) else f"{ratio:.1f}"
     advice = "Check how it was made"
     if not score.card.robust:

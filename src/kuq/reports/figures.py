@@ -10,7 +10,7 @@ import base64
 import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -41,25 +41,24 @@ def _three_digits(value: float) -> str:
 
 def shown(value: float) -> str:
     """A number in a figure."""
-    if not np.isfinite(value):
-        return "∞" if value > 0 else ("−∞" if value < 0 else "none")
-    text = _three_digits(value)
-    if "e" in text:
-        mantissa, exponent = text.split("e")
-        power = str(int(exponent)).replace("-", "−")
-        return f"{mantissa.replace('-', '−')}·10<tspan class='up' dy='-4'>{power}</tspan>"
-    return text.replace("-", "−")
+    return _number(value, _power_of_ten)
 
 
 def plain(value: float) -> str:
     """The same for text outside of figures."""
+    return _number(value, lambda exponent: f"10{str(exponent).translate(_RAISED)}")
+
+
+def _number(value: float, power_of_ten: Callable[[int], str]) -> str:
     if not np.isfinite(value):
         return "∞" if value > 0 else ("−∞" if value < 0 else "none")
-    text = _three_digits(value)
-    if "e" in text:
-        mantissa, exponent = text.split("e")
-        text = f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
-    return text.replace("-", "−")
+    mantissa, _, exponent = _three_digits(value).partition("e")
+    text = mantissa.replace("-", "−")
+    return f"{text}·{power_of_ten(int(exponent))}" if exponent else text
+
+
+def _power_of_ten(exponent: int) -> str:
+    return f"10<tspan class='up' dy='-4'>{str(exponent).replace('-', '−')}</tspan>"
 
 
 def _two_digits(value: float) -> str:
@@ -99,7 +98,7 @@ def round_limits(low: float, high: float) -> np.ndarray:
 
 def histogram(
     values: np.ndarray,
-    part: str,
+    component: str,
     low: float,
     ticks: np.ndarray,
     unit: str,
@@ -132,7 +131,7 @@ def histogram(
             bar = (base - top) * count / most
             tip = f"{plain(start)} to {plain(stop)}: {count} of {finite.size}"
             body.append(
-                f"<rect class='{part}' x='{across(start) + 0.4:.2f}' y='{base - bar:.2f}' "
+                f"<rect class='{component}' x='{across(start) + 0.4:.2f}' y='{base - bar:.2f}' "
                 f"width='{max(across(stop) - across(start) - 0.8, 0.5):.2f}' height='{bar:.2f}'>"
                 f"<title>{tip}</title></rect>"
             )
@@ -145,7 +144,7 @@ def histogram(
     for tick in ticks[ticks >= low]:
         body.append(_across(across(float(tick)), base + 17, shown(float(tick))))
     body.append(_text(left + width / 2, height - 6, escape(unit), kind="label"))
-    return _svg(height, f"distribution of {part} uncertainty", body)
+    return _svg(height, f"distribution of {component} uncertainty", body)
 
 
 def matrix(values: np.ndarray, marked: int | None, names: Sequence[str]) -> str:
@@ -459,11 +458,7 @@ def _ratio(values: np.ndarray) -> float:
 
 
 def _power(exponent: int) -> str:
-    if -2 <= exponent <= 3:
-        return shown(10.0**exponent)
-    return f"10<tspan class='up' dy='-4'>{exponent}</tspan>".replace("-", "−").replace(
-        "'−4'", "'-4'"
-    )
+    return shown(10.0**exponent) if -2 <= exponent <= 3 else _power_of_ten(exponent)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from kuq.kernels.marginal import CRPS
 from kuq.protocols.vectors import as_numpy
 from kuq.reports.cases import cases, in_numpy
 from kuq.reports.decomposition import report_page
+from kuq.reports.inputs import evenly
 from kuq.reports.judgement import check_outcomes
 from kuq.reports.levels import levels_page
 from kuq.reports.named import as_named, named_page
@@ -54,8 +55,8 @@ def report(
     if not target.parent.is_dir():
         raise ParameterError(f"the folder {str(target.parent)!r} of the report does not exist")
     check_target(target, PAGE, [])
-    if known := no_prediction(prediction):
-        raise ParameterError(known)
+    if reason := no_prediction(prediction):
+        raise ParameterError(reason)
     named = as_named(prediction)
     if named is not None:
         if names is not None or labels is not None:
@@ -82,7 +83,7 @@ def report(
                 "the members of an Ensemble in no groups)"
             )
         every = prediction if isinstance(prediction, Mapping) else {"": prediction}
-        parts = {str(own): _partitioned(one, score, labels, options) for own, one in every.items()}
+        parts = {str(key): _partitioned(one, score, labels, options) for key, one in every.items()}
         write_text(target, levels_page(title, parts), PAGE, [])
         return target
     if isinstance(prediction, Mapping):
@@ -112,28 +113,28 @@ def _decomposed(
     labels: Sequence[Any] | None,
     options: dict[str, Any],
 ) -> Decomposed:
-    known = _known(prediction)
-    count = known.member_count if isinstance(known, Ensemble) else 0
+    predicted = _predicted(prediction)
+    count = predicted.member_count if isinstance(predicted, Ensemble) else 0
     if names is not None and len(names) != count:
-        rows = known.batch_shape[:1] == (len(names),)
+        rows = predicted.batch_shape[:1] == (len(names),)
         hint = "; names are of members, and labels= names the inputs" if rows else ""
         raise ShapeError(f"{count} members need {count} names, got {len(names)}{hint}")
-    batch = known.batch_shape
-    outcome = None if y is None else _outcome(y, known)
-    own = _names_of_rows(y)
+    batch = predicted.batch_shape
+    outcome = None if y is None else _outcome(y, predicted)
+    row_names = _names_of_rows(y)
     _check_labels(labels, batch)
-    _check_order(labels, own)
-    labels = own if labels is None else labels
-    u = decompose(known, CRPS() if score is None else score, **options)
+    _check_order(labels, row_names)
+    labels = row_names if labels is None else labels
+    u = decompose(predicted, CRPS() if score is None else score, **options)
     dims = _dims(batch)
     kept = {key: value for key, value in options.items() if key != "estimator"}
     return Decomposed(
         name=name,
         uncertainty=u,
-        description=in_words(known, dict(zip(dims, batch, strict=True))),
+        description=in_words(predicted, dict(zip(dims, batch, strict=True))),
         dims=dims or ("input",),
         labels=() if labels is None else tuple(map(str, labels)),
-        part=_Selected(known, outcome),
+        part=_Selected(predicted, outcome),
         options=kept,
         member_names=() if names is None else tuple(map(str, names)),
         target=None if y is None else str(getattr(y, "name", None) or "y"),
@@ -147,34 +148,28 @@ def _partitioned(
     labels: Sequence[Any] | None,
     options: dict[str, Any],
 ) -> Partitioned:
-    known = _known(prediction)
-    batch = known.batch_shape
+    predicted = _predicted(prediction)
+    batch = predicted.batch_shape
     _check_labels(labels, batch)
-    u = decompose(known, CRPS() if score is None else score, **options)
+    u = decompose(predicted, CRPS() if score is None else score, **options)
     dims = _dims(batch)
 
     def of_cells(of_cell: Score) -> dict[str, np.ndarray]:
-        return dict(decompose(_some(known), of_cell, **options))
+        chosen = evenly(math.prod(batch), _INPUTS_OF_MAPS)
+        return dict(decompose(cases(predicted, chosen), of_cell, **options))
 
     return Partitioned(
         u,
-        in_words(known, dict(zip(dims, batch, strict=True))),
+        in_words(predicted, dict(zip(dims, batch, strict=True))),
         dims or ("input",),
         labels=() if labels is None else tuple(map(str, labels)),
-        cells=of_cells if len(known.event_shape) == 2 else None,
+        cells=of_cells if len(predicted.event_shape) == 2 else None,
     )
 
 
-def _some(prediction: Prediction) -> Prediction:
-    """The prediction at some of its inputs, evenly spread, as axes of a batch that is one."""
-    inputs = math.prod(prediction.batch_shape)
-    places = np.unique(np.linspace(0, inputs - 1, min(inputs, _INPUTS_OF_MAPS)).astype(int))
-    return cases(prediction, places)
-
-
-def _known(prediction: Any) -> Prediction:
-    known = prediction if isinstance(prediction, Prediction) else as_distribution(prediction)
-    return in_numpy(known)
+def _predicted(prediction: Any) -> Prediction:
+    predicted = prediction if isinstance(prediction, Prediction) else as_distribution(prediction)
+    return in_numpy(predicted)
 
 
 def _names_of_rows(y: Any) -> Sequence[Any] | None:

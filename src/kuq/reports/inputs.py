@@ -38,16 +38,21 @@ def finite_mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     return float(np.average(values[there], weights=None if weights is None else weights[there]))
 
 
+def evenly(count: int, most: int) -> np.ndarray:
+    """At most so many of as many positions, evenly spread, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
 def all_alike(values: np.ndarray) -> bool:
     """Whether numbers differ by less than a table shows."""
-    known = values[np.isfinite(values)]
-    return known.size == 0 or bool(np.ptp(known) <= 0.01 * np.abs(known).max())
+    finite = values[np.isfinite(values)]
+    return finite.size == 0 or bool(np.ptp(finite) <= 0.01 * np.abs(finite).max())
 
 
 def equal_everywhere(values: np.ndarray) -> bool:
     """Whether numbers are equal up to rounding, so that their order means nothing."""
-    known = values[np.isfinite(values)]
-    return known.size == values.size and bool(np.ptp(known) <= 1e-9 * np.abs(known).max())
+    finite = values[np.isfinite(values)]
+    return finite.size == values.size and bool(np.ptp(finite) <= 1e-9 * np.abs(finite).max())
 
 
 def mean_of_rows(values: np.ndarray, one: Inputs) -> np.ndarray:

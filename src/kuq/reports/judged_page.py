@@ -12,6 +12,7 @@ from kuq.files.decomposed import Decomposed
 from kuq.protocols.comparison import RetentionComparison
 from kuq.reports import figures
 from kuq.reports.figures import Curve, plain
+from kuq.reports.inputs import evenly
 from kuq.reports.judgement import (
     COVERAGES,
     FEW,
@@ -26,6 +27,8 @@ from kuq.reports.words import grouped, score_in_words
 _PIT_BARS = 10
 #: Curves in one figure that can be told apart.
 _MOST_CURVES = 5
+#: Points of one of them.
+_MOST_POINTS = 150
 #: A 95 % interval of the coverage that is wider says neither that it is right nor that it is wrong.
 _CANNOT_TELL = 0.2
 
@@ -40,8 +43,8 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
         return
     u = one.uncertainty
     mean, half = judged.score
-    some = ", evenly spread" if judged.thinned else ""
-    yield paragraph(f"Judged by {judged.target!r}: {grouped(judged.count)} outcomes{some}.")
+    thinning = ", evenly spread" if judged.thinned else ""
+    yield paragraph(f"Judged by {judged.target!r}: {grouped(judged.count)} outcomes{thinning}.")
     yield "<div class='cards'>"
     spread = f"± {half:.2g} (95 %), " if np.isfinite(half) else ""
     yield card(plain(mean), f"{spread}mean {score_in_words(u)} ({u.units}); lower is better")
@@ -70,29 +73,29 @@ def judgement_section(one: Decomposed, judged: Judgement | None) -> Iterator[str
 
 
 def _coverage_in_words(judged: Judgement) -> str:
-    found = f"{100 * judged.coverage(0.9):.0f} %"
+    share = f"{100 * judged.coverage(0.9):.0f} %"
     least, most = judged.coverage_interval(0.9)
     expected = judged.expected(0.9)
     # An end that is the expected share only when rounded would contradict the words.
     near = round(100 * expected) in (round(100 * least), round(100 * most))
-    known = f"(95 % interval {100 * least:.{int(near)}f} to {100 * most:.{int(near)}f} %)"
+    interval = f"(95 % interval {100 * least:.{int(near)}f} to {100 * most:.{int(near)}f} %)"
     if most < expected:
         text = (
-            f"Only {found} of the outcomes lie in their 90 % intervals {known}: these are too "
+            f"Only {share} of the outcomes lie in their 90 % intervals {interval}: these are too "
             "narrow, and the predictions surer than they may be."
         )
     elif least > expected:
         text = (
-            f"{found} of the outcomes lie in their 90 % intervals {known}: these are wider than "
+            f"{share} of the outcomes lie in their 90 % intervals {interval}: these are wider than "
             "they need to be."
         )
     elif most - least > _CANNOT_TELL:
         text = (
-            f"{found} of the outcomes lie in their 90 % intervals {known}: too few outcomes to "
+            f"{share} of the outcomes lie in their 90 % intervals {interval}: too few outcomes to "
             "tell whether that is as many as it should be."
         )
     else:
-        text = f"The 90 % intervals hold about as many outcomes as they should {known}."
+        text = f"The 90 % intervals hold about as many outcomes as they should {interval}."
     if 100 * expected < 89.5:
         text += f" Between so few draws {100 * expected:.0f} % would be right."
     low = judged.share(judged.pit < 0.5)
@@ -104,11 +107,11 @@ def _coverage_in_words(judged: Judgement) -> str:
 
 
 def _coverage(judged: Judgement) -> str:
-    found = np.array([judged.coverage(level) for level in COVERAGES])
+    shares = np.array([judged.coverage(level) for level in COVERAGES])
     ends = np.array([0.0, 100.0])
     lines = [
         Curve(ends, ends, "oracle"),
-        Curve(100 * np.r_[0, COVERAGES], 100 * np.r_[0, found], "s0"),
+        Curve(100 * np.r_[0, COVERAGES], 100 * np.r_[0, shares], "s0"),
     ]
     limits = ((0.0, 100.0), (0.0, 100.0))
     return figures.curves(
@@ -147,7 +150,8 @@ def _retention(ranking: RetentionComparison) -> tuple[str, str]:
             for place, curve in enumerate(curves.values())
         ),
     ]
-    lines = [Curve(_thinned(line.x), _thinned(line.y), line.kind) for line in lines]
+    points = evenly(len(first.retention), _MOST_POINTS)
+    lines = [Curve(line.x[points], line.y[points], line.kind) for line in lines]
     top = max(float(np.nanmax(line.y)) for line in lines)
     limits = ((50.0, 100.0), (0.0, top if top > 0 else 1.0))
     svg = figures.curves(
@@ -160,11 +164,6 @@ def _retention(ranking: RetentionComparison) -> tuple[str, str]:
     )
     legend = [("bound", "random"), ("oracle", "oracle")]
     return svg, keys([*legend, *((f"s{place}", name) for place, name in enumerate(curves))])
-
-
-def _thinned(values: np.ndarray) -> np.ndarray:
-    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), 150)).astype(int))
-    return np.asarray(values[places])
 
 
 def _table(ranking: RetentionComparison) -> Iterator[str]:

@@ -24,7 +24,7 @@ from kuq.kernels.squared_error import SquaredError
 from kuq.protocols.comparison import RetentionComparison, compare_retention
 from kuq.reports.cases import cases, has_draws
 from kuq.reports.components import components, shown_parts
-from kuq.reports.inputs import equal_everywhere
+from kuq.reports.inputs import equal_everywhere, evenly
 from kuq.reports.pit import draws_of, pit_values
 from kuq.reports.words import grouped, spelled
 from kuq.uncertainty import score
@@ -105,9 +105,9 @@ class Judgement:
         low, high = share_interval(self.coverage(level) * self.size, self.size, 0.95)
         return float(low), float(high)
 
-    def share(self, some: np.ndarray) -> float:
+    def share(self, mask: np.ndarray) -> float:
         """How much some of the coordinates of outcomes are of all."""
-        return float(np.average(some, weights=self.pit_weights))
+        return float(np.average(mask, weights=self.pit_weights))
 
     @property
     def size(self) -> float:
@@ -117,11 +117,11 @@ class Judgement:
 
 def check_outcomes(names: Iterable[Any], y: Any) -> None:
     """Refuse outcomes, by their names, of what is not predicted."""
-    known = [str(name) for name in names]
-    strange = [str(name) for name in y if str(name) not in known] if hasattr(y, "keys") else []
+    named = [str(name) for name in names]
+    strange = [str(name) for name in y if str(name) not in named] if hasattr(y, "keys") else []
     if strange:
         raise ParameterError(
-            f"y has outcomes of {listed(strange)}, and predicted are {listed(known)}; names have "
+            f"y has outcomes of {listed(strange)}, and predicted are {listed(named)}; names have "
             "to be the same"
         )
 
@@ -137,99 +137,97 @@ def judge(one: Decomposed) -> Judgement | None:
     places = max(1, first.masked.size)
     wanted = max(_FEWEST_ROWS, -(-_MOST_CASES // places))
     most = max(1, min(wanted, _MOST_NUMBERS // each))
-    chosen = np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(int))
-    part, judged_by, unobserved = _observed(one.part(chosen), one.uncertainty.score)
-    known = _known(part)
-    if known.size < 2:
+    chosen = evenly(rows, most)
+    inputs, judged_by, unobserved = _observed(one.part(chosen), one.uncertainty.score)
+    whole = _whole(inputs)
+    if whole.size < 2:
         return None
-    thinned = len(chosen) < rows
-    if known.size > _MOST_CASES:
-        known = known[np.linspace(0, known.size - 1, _MOST_CASES).astype(int)]
-        thinned = True
-    already = _already(one, part, known)
-    row, within = np.divmod(known, places)
-    part = replace(
-        part,
-        prediction=cases(part.prediction, known),
-        outcome=_flat(part)[known],
-        weights=None if part.weights is None else part.weights.ravel()[known],
+    thinned = len(chosen) < rows or whole.size > _MOST_CASES
+    whole = whole[evenly(whole.size, _MOST_CASES)]
+    already = _already(one, inputs, whole)
+    row, within = np.divmod(whole, places)
+    inputs = replace(
+        inputs,
+        prediction=cases(inputs.prediction, whole),
+        outcome=_flat(inputs)[whole],
+        weights=None if inputs.weights is None else inputs.weights.ravel()[whole],
     )
-    found = _judged(one, part, judged_by, thinned, already, chosen[row] * places + within)
-    return replace(found, unobserved=unobserved)
+    judgement = _judged(one, inputs, judged_by, thinned, already, chosen[row] * places + within)
+    return replace(judgement, unobserved=unobserved)
 
 
-def _already(one: Decomposed, part: Part, known: np.ndarray) -> dict[str, np.ndarray] | None:
+def _already(one: Decomposed, inputs: Part, whole: np.ndarray) -> dict[str, np.ndarray] | None:
     """The components of the cases, where they were computed for all inputs of the part."""
     u = one.uncertainty
-    if np.size(u.total) != part.masked.size:
+    if np.size(u.total) != inputs.masked.size:
         return None
-    return {name: np.asarray(u[name], dtype=float).ravel()[known] for name in u}
+    return {name: np.asarray(u[name], dtype=float).ravel()[whole] for name in u}
 
 
-def _flat(part: Part) -> np.ndarray:
+def _flat(inputs: Part) -> np.ndarray:
     """Outcomes of all inputs of a part, (inputs, event…)."""
-    outcome = part.outcome
+    outcome = inputs.outcome
     assert outcome is not None
-    own = outcome.shape[part.masked.ndim :]
-    return outcome.reshape(-1, *own)
+    event = outcome.shape[inputs.masked.ndim :]
+    return outcome.reshape(-1, *event)
 
 
-def _observed(part: Part, own: Score) -> tuple[Part, Score, int]:
+def _observed(inputs: Part, used: Score) -> tuple[Part, Score, int]:
     """The part and the score with those cells only that were ever observed; how many were not."""
-    outcome = _flat(part)
-    counted = np.ones(outcome.shape[1:], dtype=bool) if part.cells is None else part.cells
+    outcome = _flat(inputs)
+    counted = np.ones(outcome.shape[1:], dtype=bool) if inputs.cells is None else inputs.cells
     seen = counted & ~np.isnan(outcome).all(axis=0)
     if outcome.ndim == 1 or np.array_equal(seen, counted) or not seen.any():
-        return part, own, 0
-    given = getattr(own, "weights", None)
+        return inputs, used, 0
+    given = getattr(used, "weights", None)
     weights = seen * (1.0 if given is None else np.asarray(given))
     try:
-        judged_by = weighted(unweighted(own), weights * (seen.sum() / weights.sum()))
+        judged_by = weighted(unweighted(used), weights * (seen.sum() / weights.sum()))
     except KuqError:  # a score without weights judges whole outcomes only
-        return part, own, 0
-    return replace(part, cells=seen), judged_by, int(counted.sum() - seen.sum())
+        return inputs, used, 0
+    return replace(inputs, cells=seen), judged_by, int(counted.sum() - seen.sum())
 
 
-def _known(part: Part) -> np.ndarray:
+def _whole(inputs: Part) -> np.ndarray:
     """The positions of inputs with a prediction and a whole outcome."""
-    missing = np.isnan(_flat(part))
-    if part.cells is not None:
-        missing = missing & part.cells
+    missing = np.isnan(_flat(inputs))
+    if inputs.cells is not None:
+        missing = missing & inputs.cells
     missing = missing.reshape(len(missing), -1).any(axis=1)
-    return np.flatnonzero(~part.masked.ravel() & ~missing)
+    return np.flatnonzero(~inputs.masked.ravel() & ~missing)
 
 
 def _judged(
     one: Decomposed,
-    part: Part,
+    inputs: Part,
     judged_by: Score,
     thinned: bool,
     parts: dict[str, np.ndarray] | None,
     places: np.ndarray,
 ) -> Judgement:
     """The judgement of a part that holds cases along one axis, with all of their outcomes."""
-    prediction, y = part.prediction, part.outcome
+    prediction, y = inputs.prediction, inputs.outcome
     assert y is not None
     y = np.where(np.isnan(y), 0.0, y)  # cells that do not count
-    weights = np.ones(len(y)) if part.weights is None else part.weights
-    counted = np.ones(y.shape[1:]) if part.event_weights is None else part.event_weights
-    if part.cells is not None:
-        counted = counted * part.cells
+    weights = np.ones(len(y)) if inputs.weights is None else inputs.weights
+    counted = np.ones(y.shape[1:]) if inputs.event_weights is None else inputs.event_weights
+    if inputs.cells is not None:
+        counted = counted * inputs.cells
     there = counted > 0
     squares = ((np.asarray(prediction.mean()) - y) ** 2)[:, there]
     errors = np.average(squares, axis=1, weights=counted[there])
     pit, below, upto = (
         values[:, there].ravel() for values in (pit_values(prediction, y), *chances(prediction, y))
     )
-    own = one.uncertainty.score
+    used = one.uncertainty.score
     if parts is None:
-        parts = components(prediction, own, estimator=one.uncertainty.estimator, **one.options)
+        parts = components(prediction, used, estimator=one.uncertainty.estimator, **one.options)
     losses = np.asarray(score(prediction, y, judged_by, **one.options), dtype=float)
     if losses.ndim > 1:
         losses = np.average(losses[:, there], axis=1, weights=counted[there])
     shown = shown_parts(one.uncertainty)
-    every = {spelled(score_name(unweighted(own))): parts}
-    for other in _others(own):
+    every = {spelled(score_name(unweighted(used))): parts}
+    for other in _others(used):
         plain = other if np.all(counted == 1) else weighted(other, counted / counted[there].mean())
         try:
             named = components(prediction, plain, **one.options)
@@ -261,11 +259,13 @@ _SHORT: dict[type, str] = {
 }
 
 
-def _others(own: Score) -> list[Score]:
+def _others(used: Score) -> list[Score]:
     """Scores to compare with: unbounded, of means only, bounded."""
     kinds: list[Score] = [CRPS(), SquaredError(), Gaussian("median")]
     return [
-        one for one in kinds if unweighted(own) != one and not (type(own) is Gaussian is type(one))
+        one
+        for one in kinds
+        if unweighted(used) != one and not (type(used) is Gaussian is type(one))
     ]
 
 
@@ -273,10 +273,10 @@ def _ranking(
     every: dict[str, dict[str, np.ndarray]], shown: tuple[str, ...], errors: np.ndarray
 ) -> RetentionComparison | None:
     named = {
-        f"{part if len(shown) > 1 else 'spread'} ({name})": values
+        f"{component if len(shown) > 1 else 'spread'} ({name})": values
         for name, parts in every.items()
-        for part, values in parts.items()
-        if part in shown
+        for component, values in parts.items()
+        if component in shown
         and values.ndim == 1
         and not np.isnan(values).any()
         and not equal_everywhere(values)
@@ -291,25 +291,25 @@ def _ranking(
 
 def how_counted(one: Decomposed, judged: Judgement) -> list[str]:
     """What a reader who compares mean scores has to know of this one, as sentences."""
-    u, found = one.uncertainty, []
+    u, sentences = one.uncertainty, []
     draws = u.method == "samples" and has_draws(judged.prediction)
     if draws and u.unbiased in (True, "samples"):
-        found.append("The mean score is fair: corrected for the number of draws.")
+        sentences.append("The mean score is fair: corrected for the number of draws.")
     elif not u.is_split:
-        found.append("The mean score takes the members as they are, whatever their number.")
+        sentences.append("The mean score takes the members as they are, whatever their number.")
     if one.input_weights is not None:
-        found.append(
+        sentences.append(
             "Outcomes count by their area in the score, the error, coverage and PIT values, and "
             "all alike in the ranking of errors."
         )
     if judged.unobserved:
-        found.append(f"{judged.unobserved} cells were never observed and do not count here.")
+        sentences.append(f"{judged.unobserved} cells were never observed and do not count here.")
     if np.ndim(u.total) > 1:
-        found.append(
+        sentences.append(
             "The ± of the mean score takes outcomes as independent; where neighbours are not, it "
             "is too small."
         )
-    return found
+    return sentences
 
 
 def as_good(ranking: RetentionComparison) -> list[str]:
@@ -332,8 +332,8 @@ def summary_of_judgement(one: Decomposed, judged: Judgement | None) -> Iterator[
         yield ""
         return
     mean, half = judged.score
-    some = ", evenly spread" if judged.thinned else ""
-    yield f"judged by {one.target!r}, {grouped(judged.count)} outcomes{some}:"
+    thinning = ", evenly spread" if judged.thinned else ""
+    yield f"judged by {one.target!r}, {grouped(judged.count)} outcomes{thinning}:"
     yield f"  mean score {mean:.4g} ± {half:.2g} (95 %), root mean squared error {judged.rmse:.4g}"
     yield f"  intervals of 50 % and 90 % hold {100 * judged.coverage(0.5):.0f} % and " + (
         f"{100 * judged.coverage(0.9):.0f} % of the outcomes"

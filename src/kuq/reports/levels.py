@@ -36,7 +36,7 @@ def levels_page(name: str, variables: Mapping[str, Partitioned], written: str | 
     """A self-contained HTML page about what each level adds, with a section for each variable."""
     several = len(variables) > 1
     sections = [
-        Section(own, list(_head(one)), list(_parts(one, several))) for own, one in variables.items()
+        Section(key, list(_head(one)), list(_parts(one, several))) for key, one in variables.items()
     ]
     told = next(iter(variables.values())).partition
     return page_of(name, sections, _meaning(told, several, written))
@@ -51,28 +51,28 @@ def _head(one: Partitioned) -> Iterator[str]:
 
 
 def _parts(one: Partitioned, several: bool) -> Iterator[str]:
-    parts = {name: np.asarray(part, dtype=float) for name, part in one.partition.known.items()}
-    known = int(np.sum(np.isfinite(parts["total"])))
-    if known == 0:
+    parts = {name: np.asarray(values, dtype=float) for name, values in one.partition.known.items()}
+    count = int(np.sum(np.isfinite(parts["total"])))
+    if count == 0:
         yield paragraph("No input has a result: every prediction has missing values.")
         return
-    yield from _overview(one, parts, known, several)
+    yield from _overview(one, parts, count, several)
     yield from _rows(one, parts, several)
     yield from _maps(one, parts, several)
 
 
 def _overview(
-    one: Partitioned, parts: dict[str, np.ndarray], known: int, several: bool
+    one: Partitioned, parts: dict[str, np.ndarray], count: int, several: bool
 ) -> Iterator[str]:
     u = one.partition
-    means = {name: finite_mean(part, one.input_weights) for name, part in parts.items()}
+    means = {name: finite_mean(values, one.input_weights) for name, values in parts.items()}
     added = [name for name in parts if name != "total"]
     shares = {name: means[name] / means["total"] if means["total"] > 0 else 0.0 for name in added}
     largest = max(added, key=lambda name: shares[name])
-    missing = parts["total"].size - known
+    missing = parts["total"].size - count
     yield "<div class='cards'>"
     without = f", {grouped(missing)} more without a result" if missing else ""
-    yield card(grouped(known), f"predictions{without}")
+    yield card(grouped(count), f"predictions{without}")
     yield card(plain(means["total"]), f"mean total uncertainty ({u.units})")
     if "noise" in means:
         yield card(plain(means["noise"]), "mean noise of single members", "aleatoric")
@@ -85,8 +85,8 @@ def _overview(
     columns = ("mean", "share", "largest")
     yield "<div class='table'><table><thead><tr><th>part</th>"
     yield "".join(f"<th>{column}</th>" for column in columns) + "</tr></thead><tbody>"
-    for name, part in parts.items():
-        there = part[np.isfinite(part)]
+    for name, values in parts.items():
+        there = values[np.isfinite(values)]
         share = f"{100 * shares[name]:.1f} %" if name in shares else ""
         cells = (plain(means[name]), share, plain(there.max()))
         yield f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
@@ -99,7 +99,7 @@ def _rows(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
     over = ""
     if parts["total"].ndim > 2:  # rank what has a field of its own by the mean of its field
         over = f" Means over {', '.join(one.dims[1:])}."
-        parts = {name: mean_of_rows(part, one) for name, part in parts.items()}
+        parts = {name: mean_of_rows(values, one) for name, values in parts.items()}
     total = parts["total"].ravel()
     there = np.flatnonzero(np.isfinite(total))
     order = there[np.argsort(-total[there], kind="stable")][:_ROWS]
@@ -116,7 +116,7 @@ def _rows(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
         label = label_of(one, int(position), parts["total"].shape)
         row = f"<tr>{label_cell(label)}"
         row += "".join(
-            f"<td>{plain(float(part.ravel()[position]))}</td>" for part in parts.values()
+            f"<td>{plain(float(values.ravel()[position]))}</td>" for values in parts.values()
         )
         heights = {name: max(float(parts[name].ravel()[position]), 0.0) for name in added}
         yield f"{row}<td class='wide'>{_bar(heights, largest)}</td></tr>"
@@ -126,7 +126,7 @@ def _rows(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
 def _bar(parts: dict[str, float], whole: float, kind: str = "bar") -> str:
     """Parts side by side; ``whole`` is as wide as there is room."""
     whole = max(whole, sum(parts.values()))
-    widths = {name: 100 * part / whole if whole > 0 else 0.0 for name, part in parts.items()}
+    widths = {name: 100 * size / whole if whole > 0 else 0.0 for name, size in parts.items()}
     colours = _colours(list(parts))
     bars = (
         f"<i class='{colours[name]}' style='width:{width:.1f}%' title='{escape(name)}'></i>"
@@ -155,14 +155,14 @@ def _maps(one: Partitioned, parts: dict[str, np.ndarray], several: bool) -> Iter
         if one.cells is None:
             return
         kernel = cell_kernel(u.score)
-        parts = {name: np.asarray(part, dtype=float) for name, part in one.cells(kernel).items()}
-        parts = {name: part for name, part in parts.items() if name in u.known}
+        parts = {name: np.asarray(grid, dtype=float) for name, grid in one.cells(kernel).items()}
+        parts = {name: grid for name, grid in parts.items() if name in u.known}
         names = one.event_dims or ("rows", "columns")
         unit = u.units if kernel.units == u.score.units else kernel.units
         where = f"Cell by cell under the {named_by_cell(kernel)}, mean over inputs. "
         if min(parts["total"].shape[-2:]) < _FEWEST_CELLS:
             return
-    maps = {name: mean_map(part) for name, part in parts.items()}
+    maps = {name: mean_map(grid) for name, grid in parts.items()}
     whole = maps["total"][np.isfinite(maps["total"])]
     if whole.size == 0:
         return
@@ -197,7 +197,7 @@ def _meaning(u: Partition, several: bool, written: str | None) -> Iterator[str]:
         ),
         ("Computed", _computed(u)),
     ]
-    if any(np.any(np.asarray(part) < 0) for part in u.components.values()):
+    if any(np.any(np.asarray(component) < 0) for component in u.components.values()):
         text = (
             "Unbiased estimates from few members or draws may fall below zero where a level adds "
             "little; they are not cut off, so that averages stay right."

@@ -94,10 +94,10 @@ def named_page(
         _write(dataset, path)
         try:
             if level_dims is None:
-                found = decompose_file(path, as_score(score), **shared, **options)
-                check_outcomes([one.name for one in found.variables], y)
+                result = decompose_file(path, as_score(score), **shared, **options)
+                check_outcomes([one.name for one in result.variables], y)
                 told = [
-                    replace(one, notes=tuple(map(in_python, one.notes))) for one in found.variables
+                    replace(one, notes=tuple(map(in_python, one.notes))) for one in result.variables
                 ]
                 return report_page(title, told)
             every = _names(level_dims)
@@ -134,10 +134,10 @@ def _without_chains(data: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Datase
 
 def _draws_alone(data: xr.DataArray | xr.Dataset, member_dim: Hashable | None) -> str | None:
     """The dimension of draws where there are no members: those of one model."""
-    from kuq.xarray.dimensions import AUTO, MEMBER, SAMPLE, found
+    from kuq.xarray.dimensions import AUTO, MEMBER, SAMPLE, dim_of_role
 
-    members = member_dim or found(data.dims, AUTO, MEMBER, "member")
-    draws = found(data.dims, AUTO, SAMPLE, "sample")
+    members = member_dim or dim_of_role(data.dims, AUTO, MEMBER, "member")
+    draws = dim_of_role(data.dims, AUTO, SAMPLE, "sample")
     return None if draws is None or members is not None else str(draws)
 
 

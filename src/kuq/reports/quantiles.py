@@ -20,12 +20,12 @@ def quantiles(
     array([2.5])
     """
     order = np.argsort(values, axis=None)
-    known = np.ravel(values)[order]
-    shares = np.ones(known.size) if weights is None else np.ravel(weights)[order]
+    ordered = np.ravel(values)[order]
+    shares = np.ones(ordered.size) if weights is None else np.ravel(weights)[order]
     places = (np.cumsum(shares) - shares / 2) / np.sum(shares)
-    above = np.clip(np.searchsorted(places, levels), 1, max(known.size - 1, 1))
-    low, high = known[above - 1], known[np.minimum(above, known.size - 1)]
-    gap = places[np.minimum(above, known.size - 1)] - places[above - 1]
+    above = np.clip(np.searchsorted(places, levels), 1, max(ordered.size - 1, 1))
+    low, high = ordered[above - 1], ordered[np.minimum(above, ordered.size - 1)]
+    gap = places[np.minimum(above, ordered.size - 1)] - places[above - 1]
     along = np.clip((levels - places[above - 1]) / np.where(gap > 0, gap, 1.0), 0.0, 1.0)
     inside = np.isfinite(low) & (along > 0) & (high > low)
     step = np.subtract(high, low, where=inside, out=np.zeros_like(low))

@@ -29,24 +29,24 @@ def summary_table(u: Uncertainty, weights: np.ndarray | None = None) -> str:
     epistemic           0           0           0           0           0
     """
     shown = u if u.is_split else ("total",)
-    return table_of_parts({part: u[part] for part in shown}, weights)
+    return table_of_parts({component: u[component] for component in shown}, weights)
 
 
 def table_of_parts(parts: Mapping[str, Any], weights: np.ndarray | None = None) -> str:
     """The same of any parts by their names."""
     width = max(9, *map(len, parts))
     lines = [" " * width + "".join(f"{column:>12}" for column in _COLUMNS)]
-    for part, found in parts.items():
-        values = np.asarray(found, dtype=float).ravel()
+    for name, component in parts.items():
+        values = np.asarray(component, dtype=float).ravel()
         there = ~np.isnan(values)
-        known = values[there]
-        if known.size == 0:
-            lines.append(f"{part:<{width}}" + f"{'none':>12}" * len(_COLUMNS))
+        present = values[there]
+        if present.size == 0:
+            lines.append(f"{name:<{width}}" + f"{'none':>12}" * len(_COLUMNS))
             continue
         shares = None if weights is None else np.ravel(weights)[there]
-        mean = np.average(known, weights=shares)
-        numbers = (mean, *quantiles(known, _LEVELS, shares), known.max())
-        lines.append(f"{part:<{width}}" + "".join(f"{number:>12.5g}" for number in numbers))
-        if known.size < values.size:
-            lines[-1] += f"  ({values.size - known.size} missing)"
+        mean = np.average(present, weights=shares)
+        numbers = (mean, *quantiles(present, _LEVELS, shares), present.max())
+        lines.append(f"{name:<{width}}" + "".join(f"{number:>12.5g}" for number in numbers))
+        if present.size < values.size:
+            lines[-1] += f"  ({values.size - present.size} missing)"
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.samples import Samples
 from kuq.kernels.base import Kernel, MarginalStage
 from kuq.reports.cases import cases
+from kuq.reports.inputs import evenly
 from kuq.result import MemberTest, Uncertainty
 from kuq.standard_errors import FEWEST
 from kuq.uncertainty import decompose, member_test, standard_error
@@ -57,33 +58,33 @@ def noise_of_draws(
     """Whether draws are enough to see EU; None where draws are no sample."""
     if u.unbiased not in (True, "samples"):
         return None
-    some = _affordable(prediction, u.score)
-    if some is None or _fewest(some) < FEWEST:
+    draws = _affordable(prediction, u.score)
+    if draws is None or _fewest(draws) < FEWEST:
         return None
     settings = {**options, "estimator": u.estimator}
     settings.pop("directions", None)  # what is affordable needs none
-    noise = standard_error(some, u.score, over="draws", **settings).epistemic
-    found = decompose(some, u.score, **settings).epistemic
-    known = np.isfinite(noise) & np.isfinite(found)
-    if not known.any():
+    noise = standard_error(draws, u.score, over="draws", **settings).epistemic
+    epistemic = decompose(draws, u.score, **settings).epistemic
+    finite = np.isfinite(noise) & np.isfinite(epistemic)
+    if not finite.any():
         return None
-    below = int((found < 2 * noise)[known].sum())
-    return NoiseOfDraws(below, int(known.sum()), _fewest(some))
+    below = int((epistemic < 2 * noise)[finite].sum())
+    return NoiseOfDraws(below, int(finite.sum()), _fewest(draws))
 
 
 def same_law(prediction: object, score: object, options: dict[str, Any]) -> MemberTest | None:
     """The test of members that are draws with equal weights, where it is worth its time."""
-    some = _affordable(prediction, score)
-    if some is None or some.weights is not None or _fewest(some) < 2 or some.member_count < 2:
+    draws = _affordable(prediction, score)
+    if draws is None or draws.weights is not None or _fewest(draws) < 2 or draws.member_count < 2:
         return None
-    if any(law.weights is not None or law.nan_policy == "omit" for law in _laws(some)):
+    if any(law.weights is not None or law.nan_policy == "omit" for law in _laws(draws)):
         return None
-    work = _draws(some) ** 2 * some.member_count * _PERMUTATIONS
+    work = _draws(draws) ** 2 * draws.member_count * _PERMUTATIONS
     if work > _WORTH_OF_TEST or not isinstance(score, Kernel):
         return None
     memory = {name: value for name, value in options.items() if name == "max_memory"}
-    found = member_test(some, score, permutations=_PERMUTATIONS, **memory)
-    return None if np.isnan(found.p_value) else found
+    test = member_test(draws, score, permutations=_PERMUTATIONS, **memory)
+    return None if np.isnan(test.p_value) else test
 
 
 def same_law_in_words(test: MemberTest) -> str:
@@ -143,7 +144,6 @@ def _affordable(prediction: object, score: object) -> Ensemble | None:
         return None
     if most >= inputs:
         return prediction
-    places = np.unique(np.linspace(0, inputs - 1, most).astype(int))
-    some = cases(prediction, places)
-    assert isinstance(some, Ensemble)
-    return some
+    thinned = cases(prediction, evenly(inputs, most))
+    assert isinstance(thinned, Ensemble)
+    return thinned

@@ -74,8 +74,8 @@ def score_in_words(u: Uncertainty | Partition) -> str:
 def largest_errors(u: Uncertainty) -> str:
     """The largest standard errors over random directions of all inputs."""
     assert u.standard_error is not None
-    worst = ((part, np.asarray(error)) for part, error in u.standard_error._asdict().items())
-    return ", ".join(f"{part} up to {np.nanmax(error):.2g}" for part, error in worst)
+    worst = ((name, np.asarray(error)) for name, error in u.standard_error._asdict().items())
+    return ", ".join(f"{name} up to {np.nanmax(error):.2g}" for name, error in worst)
 
 
 def total_in_words(u: Uncertainty) -> str:

@@ -37,7 +37,7 @@ def worst_cases(one: Decomposed, judged: Judgement, several: bool) -> Iterator[s
     if order.size == 0:
         return
     shown = shown_parts(one.uncertainty)
-    parts = {part: _per_case(judged.parts[part]) for part in shown}
+    parts = {name: _per_case(judged.parts[name]) for name in shown}
     high = _high(parts)
     yield heading("The largest errors", several)
     yield paragraph(" ".join(_in_words(one, judged, order, high)))
@@ -48,7 +48,7 @@ def worst_cases(one: Decomposed, judged: Judgement, several: bool) -> Iterator[s
     columns |= outcomes
     columns["score"] = [plain(judged.losses[at]) for at in order]
     heads = dict(zip(shown, shown if len(shown) > 1 else ("spread",), strict=True))
-    columns |= {heads[part]: [plain(parts[part][at]) for at in order] for part in shown}
+    columns |= {heads[name]: [plain(parts[name][at]) for at in order] for name in shown}
     if high:
         columns["high there"] = [_names(high, int(at)) for at in order]
     # A telephone has room for what was high, and not for how much; rows are in the order of scores.
@@ -79,11 +79,11 @@ def _per_case(values: np.ndarray) -> np.ndarray:
 
 def _high(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Where each part is among its largest; a part that is equal everywhere is high nowhere."""
-    own = ("epistemic", "aleatoric") if len(parts) > 1 else ("total",)
+    components = ("epistemic", "aleatoric") if len(parts) > 1 else ("total",)
     return {
-        _WORDS[part]: parts[part] > np.nanquantile(parts[part], 1 - _HIGH)
-        for part in own
-        if not np.isnan(parts[part]).all() and not equal_everywhere(parts[part])
+        _WORDS[name]: parts[name] > np.nanquantile(parts[name], 1 - _HIGH)
+        for name in components
+        if not np.isnan(parts[name]).all() and not equal_everywhere(parts[name])
     }
 
 
@@ -95,9 +95,9 @@ def _of_outcomes(judged: Judgement, order: np.ndarray) -> dict[str, list[str]]:
     """Outcome, mean and interval, of outcomes that are single numbers."""
     if judged.outcomes.ndim > 1:
         return {}
-    some = cases(judged.prediction, order)
-    middle = np.asarray(some.mean(), dtype=float)
-    low, high = (np.asarray(side, dtype=float) for side in some.interval(_COVERAGE))
+    worst = cases(judged.prediction, order)
+    middle = np.asarray(worst.mean(), dtype=float)
+    low, high = (np.asarray(side, dtype=float) for side in worst.interval(_COVERAGE))
     digits = _digits(high - low)
     outcome, mean, lower, upper = (
         [_number(value, digits) for value in values]
@@ -112,8 +112,8 @@ def _of_outcomes(judged: Judgement, order: np.ndarray) -> dict[str, list[str]]:
 
 def _digits(widths: np.ndarray) -> int | None:
     """Decimals that tell numbers apart where it matters: two digits of how wide intervals are."""
-    known = widths[np.isfinite(widths) & (widths > 0)]
-    digits = 1 - math.floor(math.log10(np.median(known))) if known.size else 99
+    positive = widths[np.isfinite(widths) & (widths > 0)]
+    digits = 1 - math.floor(math.log10(np.median(positive))) if positive.size else 99
     return max(digits, 0) if digits <= _MOST_DIGITS else None
 
 

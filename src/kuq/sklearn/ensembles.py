@@ -7,7 +7,7 @@ from typing import Any
 import kuq
 from kuq._numbers import whole_number
 from kuq.sklearn.fitted import (
-    NOISE,
+    check_noise,
     normal_members,
     posterior_members,
     residual_members,
@@ -51,8 +51,7 @@ def forest_ensemble(
     >>> bool(u.aleatoric[1] > 3 * u.aleatoric[0])
     True
     """
-    if noise not in NOISE:
-        raise kuq.ParameterError(f"noise must be one of {NOISE}, got {noise!r}")
+    check_noise(noise)
     if noise in ("normal", "residuals"):
         return residual_members(forest, X_train, y_train, noise).ensemble(X_new)
     members = tree_members(forest, X_train, y_train, sample_weight, cautious=noise == "auto")

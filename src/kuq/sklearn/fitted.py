@@ -40,7 +40,7 @@ def members_of(
     residuals of training rows that they have not seen; a ``noise`` other than "auto" is taken.
     Targets and residuals count by the ``sample_weight`` of their rows.
     """
-    _check_noise(noise)
+    check_noise(noise)
     inner, _ = unwrapped(fitted)
     if noise in ("normal", "residuals"):
         return residual_members(fitted, X_train, y_train, noise, sample_weight)
@@ -72,8 +72,8 @@ def tree_members(
             f"trees is needed, got {type(fitted).__name__}{_other_ways(fitted)}"
         )
     targets = _targets(y_train)
-    own = fitted.apply if isinstance(fitted, FORESTS) else partial(_bagged_leaves, fitted)
-    apply = partial(_after, own, ready)
+    leaf_numbers = fitted.apply if isinstance(fitted, FORESTS) else partial(_bagged_leaves, fitted)
+    apply = partial(_after, leaf_numbers, ready)
     leaf = np.asarray(apply(X_train))
     if len(leaf) != len(targets):
         raise kuq.ShapeError(
@@ -129,7 +129,7 @@ def normal_members(fitted: Any, y_train: Floats | None = None) -> NormalMembers:
     weights = None
     if isinstance(fitted, VotingRegressor) and fitted.weights is not None:
         pairs = zip(fitted.estimators, fitted.weights, strict=True)
-        weights = np.asarray([weight for (_, part), weight in pairs if not _is_dropped(part)])
+        weights = np.asarray([weight for (_, model), weight in pairs if not _is_dropped(model)])
     predict = partial(_after, partial(_normals_of_each, fitted), ready)
     return NormalMembers(predict, len(fitted.estimators_), outputs, weights)
 
@@ -149,14 +149,14 @@ def residual_members(
         )
     check_is_fitted(fitted)
     predict = partial(_after, partial(_means_of_each, fitted), ready)
-    targets, found = _targets(y_train), predict(X_train)
-    if found.shape[1:] != targets.shape:
+    targets, means = _targets(y_train), predict(X_train)
+    if means.shape[1:] != targets.shape:
         raise kuq.ShapeError(
-            f"y_train must have the shape {found.shape[1:]} of the predictions for X_train, got "
+            f"y_train must have the shape {means.shape[1:]} of the predictions for X_train, got "
             f"{targets.shape}"
         )
     weights = None if sample_weight is None else _row_weights(sample_weight, len(targets))
-    residuals, shares = out_of_bag_residuals(found, fitted.estimators_samples_, targets, weights)
+    residuals, shares = out_of_bag_residuals(means, fitted.estimators_samples_, targets, weights)
     return ResidualMembers(predict, residuals, len(fitted.estimators_), noise == "normal", shares)
 
 
@@ -175,19 +175,19 @@ def _after(call: Callable[[Any], Any], ready: Callable[[Any], Any], X: Any) -> A
     return call(ready(X))
 
 
-def _check_noise(noise: str) -> None:
+def check_noise(noise: str) -> None:
     if noise not in NOISE:
         raise kuq.ParameterError(f"noise must be one of {NOISE}, got {noise!r}")
 
 
 def _is_bagged(fitted: Any, kind: type) -> bool:
     return isinstance(fitted, BaggingRegressor) and all(
-        isinstance(part, kind) for part in getattr(fitted, "estimators_", [])
+        isinstance(model, kind) for model in getattr(fitted, "estimators_", [])
     )
 
 
-def _is_dropped(part: Any) -> bool:
-    return isinstance(part, str) and part == "drop"
+def _is_dropped(model: Any) -> bool:
+    return isinstance(model, str) and model == "drop"
 
 
 def _targets(y: Any) -> Floats:
@@ -204,7 +204,7 @@ def _targets(y: Any) -> Floats:
 def _of_each(fitted: Any, X: Any, call: Callable[[Any, Any], Any]) -> list[Any]:
     """What every member says about its own columns of X."""
     if isinstance(fitted, VotingRegressor):
-        return [call(part, X) for part in fitted.estimators_]
+        return [call(model, X) for model in fitted.estimators_]
     if isinstance(fitted, FORESTS):
         X = validate_data(
             fitted, X, reset=False, dtype=np.float32, accept_sparse="csr", ensure_all_finite=False
@@ -212,16 +212,16 @@ def _of_each(fitted: Any, X: Any, call: Callable[[Any, Any], Any]) -> list[Any]:
         return [call(tree, X) for tree in fitted.estimators_]
     X = validate_data(fitted, X, reset=False, dtype=None, ensure_all_finite=False)
     every = zip(fitted.estimators_, fitted.estimators_features_, strict=True)
-    return [call(part, X[:, columns]) for part, columns in every]
+    return [call(model, X[:, columns]) for model, columns in every]
 
 
 def _means_of_each(fitted: Any, X: Any) -> Floats:
     # Some libraries predict in single precision, in which spreads of members lose digits.
-    return np.stack(_of_each(fitted, X, lambda part, x: np.asarray(part.predict(x), np.float64)))
+    return np.stack(_of_each(fitted, X, lambda model, x: np.asarray(model.predict(x), np.float64)))
 
 
 def _normals_of_each(fitted: Any, X: Any) -> list[tuple[Floats, Floats]]:
-    return _of_each(fitted, X, lambda part, x: part.predict(x, return_std=True))
+    return _of_each(fitted, X, lambda model, x: model.predict(x, return_std=True))
 
 
 def _bagged_leaves(fitted: BaggingRegressor, X: Any) -> Indices:
@@ -230,10 +230,10 @@ def _bagged_leaves(fitted: BaggingRegressor, X: Any) -> Indices:
 
 def _growing_weights(fitted: Any, rows: int, sample_weight: Any) -> list[Floats]:
     """How often each training row counted when each tree was grown."""
-    known = getattr(fitted, "_n_samples", rows)
-    if known != rows:
+    seen = getattr(fitted, "_n_samples", rows)
+    if seen != rows:
         raise kuq.ShapeError(
-            f"the ensemble was fitted on {known} rows, but X_train has {rows}; pass the data that "
+            f"the ensemble was fitted on {seen} rows, but X_train has {rows}; pass the data that "
             "it was fitted on"
         )
     counts = [

@@ -47,9 +47,9 @@ class Leaves:
     def joined(parts: list[Leaves]) -> Leaves:
         """The leaves of one tree after those of another."""
         return Leaves(
-            _starts(np.concatenate([part.sizes for part in parts])),
-            np.concatenate([part.rows for part in parts]),
-            np.concatenate([part.weights for part in parts]),
+            _starts(np.concatenate([leaves.sizes for leaves in parts])),
+            np.concatenate([leaves.rows for leaves in parts]),
+            np.concatenate([leaves.weights for leaves in parts]),
         )
 
     @property
@@ -85,10 +85,10 @@ class Leaves:
         """Positions of leaves of about the same size, in parts of at most so many targets."""
         width = 1
         while width < 2 * self.sizes.max(initial=1):
-            found = np.flatnonzero((self.sizes <= width) & (self.sizes > width // 2))
+            similar = np.flatnonzero((self.sizes <= width) & (self.sizes > width // 2))
             step = int(max(1, most // width))
-            for start in range(0, len(found), step):
-                yield found[start : start + step]
+            for start in range(0, len(similar), step):
+                yield similar[start : start + step]
             width *= 2
 
 

@@ -35,37 +35,23 @@ class Members(ABC):
             chosen = slice(start, start + step)
             yield X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
 
-    @abstractmethod
     def decompose(
         self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float
     ) -> kuq.Uncertainty:
-        """The uncertainty of every row of X, within some memory."""
-
-
-def decompose_in_parts(
-    members: Members,
-    X: Any,
-    score: kuq.Score,
-    estimator: str,
-    unbiased: bool | str,
-    max_memory: float,
-) -> kuq.Uncertainty:
-    """The uncertainty of every row of X, with the predictions of some rows at a time."""
-    room = max_memory if has_plain_bandwidths(score) else np.inf
-    found = [
-        kuq.decompose(
-            members.ensemble(part),
-            score,
-            estimator=estimator,
-            unbiased=unbiased,
-            max_memory=max_memory,
-        )
-        for part in members.parts(X, room)
-    ]
-    total, aleatoric, epistemic = (
-        np.concatenate([part[key] for part in found]) for key in found[0]
-    )
-    return dataclasses.replace(found[0], total=total, aleatoric=aleatoric, epistemic=epistemic)
+        """The uncertainty of every row of X, with the predictions of some rows at a time."""
+        room = max_memory if has_plain_bandwidths(score) else np.inf
+        chunks = [
+            kuq.decompose(
+                self.ensemble(rows),
+                score,
+                estimator=estimator,
+                unbiased=unbiased,
+                max_memory=max_memory,
+            )
+            for rows in self.parts(X, room)
+        ]
+        total, aleatoric, epistemic = (np.concatenate([u[k] for u in chunks]) for k in chunks[0])
+        return dataclasses.replace(chunks[0], total=total, aleatoric=aleatoric, epistemic=epistemic)
 
 
 def has_plain_bandwidths(score: kuq.Score) -> bool:

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
 import kuq
-from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
+from kuq.sklearn.members import Floats, Members, as_event
 
 #: Members that stand for a posterior, and the fewest that can.
 MEMBERS, FEWEST = 20, 8
@@ -35,11 +35,11 @@ def posterior_of(fitted: Any, X: Any) -> tuple[Floats, Floats, Floats]:
     """
     mean, deviation = fitted.predict(X, return_std=True)
     if isinstance(fitted, GaussianProcessRegressor):
-        own, inside = _process_noise(fitted, X)
-        own, inside = own.reshape(mean.shape), inside.reshape(mean.shape)
+        noise, inside = _process_noise(fitted, X)
+        noise, inside = noise.reshape(mean.shape), inside.reshape(mean.shape)
     else:
-        own = inside = np.full(mean.shape, 1.0 / fitted.alpha_)
-    return mean, np.sqrt(np.maximum(deviation**2 - inside, 0.0)), np.sqrt(own)
+        noise = inside = np.full(mean.shape, 1.0 / fitted.alpha_)
+    return mean, np.sqrt(np.maximum(deviation**2 - inside, 0.0)), np.sqrt(noise)
 
 
 def _process_noise(fitted: GaussianProcessRegressor, X: Any) -> tuple[Floats, Floats]:
@@ -55,8 +55,8 @@ def _process_noise(fitted: GaussianProcessRegressor, X: Any) -> tuple[Floats, Fl
         )
     X = np.asarray(X)
     white = np.concatenate([
-        fitted.kernel_.diag(some) - np.diag(fitted.kernel_(some, some.copy()))
-        for some in (X[start : start + _ROWS] for start in range(0, len(X), _ROWS))
+        fitted.kernel_.diag(rows) - np.diag(fitted.kernel_(rows, rows.copy()))
+        for rows in (X[start : start + _ROWS] for start in range(0, len(X), _ROWS))
     ])  # fmt: skip
     unit = np.square(np.asarray(fitted._y_train_std, dtype=np.float64))
     white = np.multiply.outer(np.maximum(white, 0.0), unit)
@@ -100,8 +100,3 @@ class PosteriorMembers(Members):
         mean, function, noise = self.predict(X)
         loc = mean + normal_places(self.member_count).reshape(-1, *(1,) * mean.ndim) * function
         return kuq.Ensemble(kuq.Normal(loc, np.broadcast_to(noise, loc.shape), as_event(loc)))
-
-    def decompose(
-        self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float
-    ) -> kuq.Uncertainty:
-        return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 import kuq
-from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
+from kuq.sklearn.members import Floats, Members, as_event
 from kuq.sklearn.table_rows import TableRegressor
 
 
@@ -38,12 +38,7 @@ class NormalMembers(Members):
         return 2 * self.member_count * self.outputs
 
     def ensemble(self, X: Any) -> kuq.Ensemble:
-        found = self.predict(X)
-        mean = np.stack([member[0] for member in found])
-        deviation = np.stack([member[1] for member in found])
+        predicted = self.predict(X)
+        mean = np.stack([member[0] for member in predicted])
+        deviation = np.stack([member[1] for member in predicted])
         return kuq.Ensemble(kuq.Normal(mean, deviation, as_event(mean)), self.weights)
-
-    def decompose(
-        self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float
-    ) -> kuq.Uncertainty:
-        return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)

@@ -180,7 +180,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         if not return_std:
             return mean
         parts = self.members_.parts(X, DEFAULT_MEMORY)
-        return mean, np.concatenate([self.members_.ensemble(part).std() for part in parts])
+        return mean, np.concatenate([self.members_.ensemble(rows).std() for rows in parts])
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of the central interval of every row, each as ``predict``.
@@ -197,7 +197,7 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         X = self._checked(X)
         parts = self.members_.parts(X, DEFAULT_MEMORY)
-        bounds = [self.members_.ensemble(part).interval(coverage) for part in parts]
+        bounds = [self.members_.ensemble(rows).interval(coverage) for rows in parts]
         low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
         return low, high
 
@@ -208,14 +208,14 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         share training rows, so that these are no independent draws, and nothing is corrected for
         their number.
         """
-        found = self._ensemble(X)
+        ensemble = self._ensemble(X)
         if isinstance(self.members_, TreeMembers):
             self.members_.warn_of_single_rows(stacklevel=2)
-        return found
+        return ensemble
 
     def _ensemble(self, X: Any) -> kuq.Ensemble:
-        found: kuq.Ensemble = self.members_.ensemble(self._checked(X))
-        return found
+        ensemble: kuq.Ensemble = self.members_.ensemble(self._checked(X))
+        return ensemble
 
     def predict_uncertainty(
         self,
@@ -235,8 +235,8 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         X = self._checked(X)
         given = score or self.__dict__["score"] or usual_score(on_grid=False)
         score, estimator = as_score(given), estimator or usual_estimator(given)
-        found: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
-        return found
+        u: kuq.Uncertainty = self.members_.decompose(X, score, estimator, unbiased, max_memory)
+        return u
 
     def _bags(self) -> bool:
         """Whether the estimator has no members of its own."""
@@ -253,14 +253,14 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         else:
             whole = BaggingRegressor(self.estimator)
         inner = _last(whole)
-        known = inner.get_params(deep=False)
+        parameters = inner.get_params(deep=False)
         if self.n_members is not None:
-            if "n_estimators" not in known:
+            if "n_estimators" not in parameters:
                 raise kuq.ParameterError(
                     f"{type(inner).__name__} has its members already; leave n_members out"
                 )
             inner.set_params(n_estimators=self.n_members)
-        if self.random_state is not None and "random_state" in known:
+        if self.random_state is not None and "random_state" in parameters:
             inner.set_params(random_state=self.random_state)
         return whole
 

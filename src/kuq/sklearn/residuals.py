@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 import kuq
-from kuq.sklearn.members import Floats, Members, as_event, decompose_in_parts
+from kuq.sklearn.members import Floats, Members, as_event
 
 
 def out_of_bag_residuals(
@@ -24,17 +24,17 @@ def out_of_bag_residuals(
     for member, rows in enumerate(samples):
         unseen[member, rows] = 0.0
     count = unseen.sum(axis=0)
-    known = count > 0 if sample_weight is None else (count > 0) & (sample_weight > 0)
-    if np.count_nonzero(known) < 2:
+    valid = count > 0 if sample_weight is None else (count > 0) & (sample_weight > 0)
+    if np.count_nonzero(valid) < 2:
         raise kuq.InsufficientDataError(
             "noise from out-of-bag residuals needs training rows that some member has not seen, "
-            f"got {np.count_nonzero(known)} with n_samples = {len(targets)}; use bootstrap=True or "
+            f"got {np.count_nonzero(valid)} with n_samples = {len(targets)}; use bootstrap=True or "
             "max_samples < 1, and more members"
         )
-    weights = unseen[:, known] / count[known]
+    weights = unseen[:, valid] / count[valid]
     weights = weights.reshape(weights.shape + (1,) * as_event(predictions))
-    residuals: Floats = targets[known] - np.sum(weights * predictions[:, known], axis=0)
-    return residuals, None if sample_weight is None else sample_weight[known]
+    residuals: Floats = targets[valid] - np.sum(weights * predictions[:, valid], axis=0)
+    return residuals, None if sample_weight is None else sample_weight[valid]
 
 
 @final
@@ -66,8 +66,3 @@ class ResidualMembers(Members):
         if weights is not None:
             weights = np.broadcast_to(weights, draws.shape[:3])
         return kuq.Ensemble(kuq.Samples(draws, event_ndim=axes, weights=weights, whole=True))
-
-    def decompose(
-        self, X: Any, score: kuq.Score, estimator: str, unbiased: bool | str, max_memory: float
-    ) -> kuq.Uncertainty:
-        return decompose_in_parts(self, X, score, estimator, unbiased, max_memory)

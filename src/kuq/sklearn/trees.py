@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 import kuq
 from kuq.sklearn.leaves import Indices, Leaves
-from kuq.sklearn.members import Floats, Members, decompose_in_parts, has_plain_bandwidths
+from kuq.sklearn.members import Floats, Members, has_plain_bandwidths
 
 #: Predictions of so many bytes are refused: they are meant for fewer rows.
 _TOO_LARGE = 2**33
@@ -49,15 +49,15 @@ class TreeMembers(Members):
 
     def ensemble(self, X: Any) -> kuq.Ensemble:
         """Leaves of different sizes are filled up with targets of weight zero."""
-        found = self.apply(X) + self.offsets
-        shape = (len(self.offsets), len(found))
-        size = self.leaves.sizes[found].max(initial=1) * found.size
+        met = self.apply(X) + self.offsets
+        shape = (len(self.offsets), len(met))
+        size = self.leaves.sizes[met].max(initial=1) * met.size
         if 8 * size * (self.targets[0].size + 1) > _TOO_LARGE:
             raise kuq.ParameterError(
-                f"the leaves for {len(found)} rows hold too many targets for memory; pass fewer "
+                f"the leaves for {len(met)} rows hold too many targets for memory; pass fewer "
                 "rows at a time, or use UncertaintyRegressor.from_fitted(...).predict_uncertainty"
             )
-        rows, weights = self.leaves.take(found.T.reshape(-1)).padded()
+        rows, weights = self.leaves.take(met.T.reshape(-1)).padded()
         values = self.targets[rows].reshape(*shape, -1, *self.targets.shape[1:])
         event_ndim = self.targets.ndim - 1
         weights = weights.reshape(*shape, -1)
@@ -92,8 +92,8 @@ class TreeMembers(Members):
         met = self.apply(X) + self.offsets
         typical = float(np.median(self.leaves.sizes[met]))
         if not isinstance(score, kuq.Kernel) or not has_plain_bandwidths(score):
-            found = decompose_in_parts(self, X, score, estimator, unbiased, max_memory)
-            return dataclasses.replace(found, values_per_law=typical)
+            u = super().decompose(X, score, estimator, unbiased, max_memory)
+            return dataclasses.replace(u, values_per_law=typical)
         first = X.iloc[:1] if hasattr(X, "iloc") else X[:1]
         form = kuq.decompose(  # it checks the options, too
             self.ensemble(first),
@@ -131,27 +131,27 @@ class TreeMembers(Members):
         step = int(max(1, max_memory / 64 / widest))
         parts = []
         for start in range(0, rows, step):
-            some = inverse[start : start + step]
-            shares = np.full(some.size, 1 / trees)
-            ends = np.arange(0, some.size + 1, trees)
-            mixing = csr_array((shares, some.reshape(-1), ends), shape=(len(some), matrix.shape[0]))
+            met = inverse[start : start + step]
+            shares = np.full(met.size, 1 / trees)
+            ends = np.arange(0, met.size + 1, trees)
+            mixing = csr_array((shares, met.reshape(-1), ends), shape=(len(met), matrix.shape[0]))
             parts.append(self._entropies(Leaves.of_matrix(mixing @ matrix), score, max_memory))
         return np.concatenate(parts)
 
     def _entropies(self, leaves: Leaves, score: kuq.Kernel, max_memory: float) -> Floats:
         """H of the law in every leaf, targets as they are."""
-        found: Floats | None = None
+        entropies: Floats | None = None
         for chosen in leaves.alike(max_memory / 64 / self.targets[0].size):
             rows, weights = leaves.take(chosen).padded()
             law = kuq.Samples(
                 self.targets[rows], self.targets.ndim - 1, weights=weights, whole=True
             )
             values = kuq.entropy(law, score, max_memory=max_memory)
-            if found is None:
-                found = np.empty((len(leaves.sizes), *values.shape[1:]))
-            found[chosen] = values
-        assert found is not None
-        return found
+            if entropies is None:
+                entropies = np.empty((len(leaves.sizes), *values.shape[1:]))
+            entropies[chosen] = values
+        assert entropies is not None
+        return entropies
 
 
 def _mean_over(values: Floats, inverse: Indices) -> Floats:

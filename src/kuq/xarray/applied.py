@@ -14,7 +14,7 @@ from kuq._compiled import by_work_alone
 from kuq._switch import Settings, settings, under
 from kuq.xarray.chunks import whole_predictions
 from kuq.xarray.layout import SAMPLES, Layout, Numbers
-from kuq.xarray.missing import filled, gap_error, gaps_in, without_masked_cells
+from kuq.xarray.missing import check_values, filled, without_masked_cells
 
 #: Predictions, and an outcome if there is one, to arrays (batch…, further axes…).
 Measure: TypeAlias = Callable[..., tuple[Numbers, ...]]
@@ -38,8 +38,8 @@ class Operand:
     @property
     def inputs(self) -> list[Hashable]:
         """The dimensions along which there are several predictions."""
-        own = (*self.layout.own, *self.layout.event)
-        return [dim for dim in self.sizes if dim not in own]
+        core = (*self.layout.prediction_dims, *self.layout.event)
+        return [dim for dim in self.sizes if dim not in core]
 
     @property
     def is_lazy(self) -> bool:
@@ -78,10 +78,7 @@ class Block:
         masked = np.zeros(batch, dtype=bool)
         made = []
         for (name, array, core), neutral in zip(self._each(arrays), self._neutral(), strict=True):
-            if self.layout.nan_policy in (None, "raise"):
-                gaps = gaps_in(array, core, self.layout)
-                if gaps.any():
-                    raise gap_error(name, None, gaps, self.layout)
+            check_values(array, core, name, self.layout)
             array, missing = filled(array, core, self.layout, neutral)
             masked = masked | missing
             made.append(array)
@@ -125,7 +122,7 @@ def applied(
     dtype = _result_dtype(arrays)
     with by_work_alone():  # Dask runs blocks later, in threads of its own or in several processes
         states = settings()
-    found = xr.apply_ufunc(
+    computed = xr.apply_ufunc(
         _computed,
         *arrays,
         input_core_dims=core,
@@ -143,7 +140,7 @@ def applied(
             "states": states,
         },
     )
-    results = list(found) if isinstance(found, tuple) else [found]
+    results = list(computed) if isinstance(computed, tuple) else [computed]
     for result in results:
         _describe_coordinates(result, arrays)
     return results
@@ -185,17 +182,14 @@ def _measured(
     given: list[Any] = []
     masked = np.zeros(batch, dtype=bool)
     for block in blocks:
-        own = tuple(remaining.pop(0) for _ in block.names)
-        prediction, missing = block.prediction(own, batch)
+        parameters = tuple(remaining.pop(0) for _ in block.names)
+        prediction, missing = block.prediction(parameters, batch)
         given.append(prediction)
         masked = masked | missing
     if event is not None:
-        outcome = _outcome(remaining.pop(0), event, blocks[0].layout, batch)
         layout = blocks[0].layout
-        if layout.nan_policy in (None, "raise"):
-            gaps = gaps_in(outcome, event, layout)
-            if gaps.any():
-                raise gap_error("the outcome", None, gaps, layout)
+        outcome = _outcome(remaining.pop(0), event, layout, batch)
+        check_values(outcome, event, "the outcome", layout)
         outcome, missing = filled(outcome, event, layout, 0.0)
         given.append(outcome)
         masked = masked | missing

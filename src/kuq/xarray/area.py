@@ -45,11 +45,11 @@ def area_weights(data: xr.DataArray | xr.Dataset) -> xr.DataArray:
 
 def latitude_of(data: xr.DataArray | xr.Dataset) -> Hashable:
     """The name of the latitude coordinate, which has one dimension of its own name."""
-    known = [name for name, value in data.coords.items() if _is_latitude(name, value)]
-    along = [name for name in known if data[name].dims == (name,)]
+    latitudes = [name for name, value in data.coords.items() if _is_latitude(name, value)]
+    along = [name for name in latitudes if data[name].dims == (name,)]
     if len(along) != 1:
         raise kuq.ShapeError(
-            f"area weights need one latitude coordinate along a dimension, found {known}; its "
+            f"area weights need one latitude coordinate along a dimension, found {latitudes}; its "
             'usual names are "lat" and "latitude"'
         )
     return along[0]

@@ -34,11 +34,11 @@ def with_numbers(score: kuq.Score, operands: list[Operand], options: Options) ->
         )
     if not score.is_open:
         return score
-    predictions = [_some(operand) for operand in operands]
+    predictions = [_entries(operand) for operand in operands]
     return resolve_bandwidths(score, predictions, options)
 
 
-def _some(operand: Operand) -> kuq.Prediction:
+def _entries(operand: Operand) -> kuq.Prediction:
     if operand.is_lazy:
         operand = operand.map(_thinned(operand)).map(lambda variable: variable.compute())
     arrays = xr.broadcast(
@@ -52,25 +52,25 @@ def _some(operand: Operand) -> kuq.Prediction:
     if operand.layout.nan_policy != "omit":
         filled, masked = block.filled(tuple(ordered), batch)
         if masked.any():
-            ordered, batch = _known(filled, operand.core, masked)
+            ordered, batch = _complete(filled, operand.core, masked)
     return block.prediction(tuple(ordered), batch)[0]
 
 
-def _known(
+def _complete(
     arrays: tuple[np.ndarray, ...], core: list[list[Hashable]], masked: np.ndarray
 ) -> tuple[list[np.ndarray], tuple[int, ...]]:
     """The entries of the batch in which nothing is missing, along one axis."""
-    own = [a.shape[a.ndim - len(dims) :] for a, dims in zip(arrays, core, strict=True)]
+    shapes = [a.shape[a.ndim - len(dims) :] for a, dims in zip(arrays, core, strict=True)]
     flat = [
         np.broadcast_to(a, (*masked.shape, *shape)).reshape(-1, *shape)
-        for a, shape in zip(arrays, own, strict=True)
+        for a, shape in zip(arrays, shapes, strict=True)
     ]
-    known = ~masked.ravel()
-    if not known.any():
+    complete = ~masked.ravel()
+    if not complete.any():
         raise kuq.ParameterError(
             'bandwidth="median" needs predictions without NaN, and there is none; give a number'
         )
-    return [a[known] for a in flat], (int(known.sum()),)
+    return [a[complete] for a in flat], (int(complete.sum()),)
 
 
 def _thinned(operand: Operand) -> Callable[[xr.DataArray], xr.DataArray]:
@@ -84,7 +84,7 @@ def _thinned(operand: Operand) -> Callable[[xr.DataArray], xr.DataArray]:
         dim: slice(None, None, math.ceil(operand.sizes[dim] / n)) for dim, n in kept.items()
     }
 
-    def some(variable: xr.DataArray) -> xr.DataArray:
+    def thinned(variable: xr.DataArray) -> xr.DataArray:
         return variable.isel({dim: step for dim, step in steps.items() if dim in variable.dims})
 
-    return some
+    return thinned

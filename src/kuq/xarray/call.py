@@ -80,13 +80,13 @@ class Call:
         sizes: dict[Hashable, int] | None = None,
     ) -> list[xr.DataArray]:
         """The results of a measure; a map of the event has none in cells that do not count."""
-        found = applied(measure, self.operands, outcome, outputs, sizes)
+        results = applied(measure, self.operands, outcome, outputs, sizes)
         cells = self.cells
         if cells is None:
-            return found
+            return results
         return [
             one.where(cells) if set(self.layout.event) <= set(dims) else one
-            for one, dims in zip(found, outputs, strict=True)
+            for one, dims in zip(results, outputs, strict=True)
         ]
 
 
@@ -121,15 +121,15 @@ def prepared(
         rank=settings.get("rank_dim", AUTO),
     )
     policy = settings.get("nan_policy")
-    found = [(one, *layout_of(one, dims, policy)) for one in data]
-    every = [variable for *_, variables in found for variable in variables.values()]
+    laid_out = [(one, *layout_of(one, dims, policy)) for one in data]
+    every = [variable for *_, variables in laid_out for variable in variables.values()]
     check_numbers(every if outcome is None else [*every, outcome])
     lazy = any(variable.chunks is not None for variable in every)
     # Looking for masks reads data, so that of Dask arrays it has to be asked for.
     looked_for = policy in ("propagate", "omit") or (policy is None and not lazy)
-    cells = known_cells(found, outcome) if dims.event and looked_for else None
+    cells = known_cells(laid_out, outcome) if dims.event and looked_for else None
     operands = []
-    for position, (one, layout, variables) in enumerate(found):
+    for position, (one, layout, variables) in enumerate(laid_out):
         layout = dataclasses.replace(
             layout,
             weights=_member_weights(layout, one, settings.get("member_weights")),
@@ -197,16 +197,16 @@ def of_these_members(weights: xr.DataArray, data: Data, dim: Hashable) -> xr.Dat
     """Weights in the order of the members along one dimension, where both have names."""
     if dim not in weights.indexes or dim not in data.indexes:
         return weights
-    own, wanted = weights.indexes[dim], data.indexes[dim]
-    if own.equals(wanted):
+    named, wanted = weights.indexes[dim], data.indexes[dim]
+    if named.equals(wanted):
         return weights
-    if not own.is_unique:
-        again = own[own.duplicated()][0]
+    if not named.is_unique:
+        again = named[named.duplicated()][0]
         raise kuq.ShapeError(f"member_weights name {again!r} twice along {dim!r}")
-    if len(unknown := wanted[~wanted.isin(own)]):
+    if len(unknown := wanted[~wanted.isin(named)]):
         raise kuq.ShapeError(
             f"member_weights need a weight for every member along {dim!r}, and have none for "
-            f"{unknown[0]!r}; they name {', '.join(map(repr, own[:12]))}"
+            f"{unknown[0]!r}; they name {', '.join(map(repr, named[:12]))}"
         )
     return weights.sel({dim: wanted})
 

@@ -22,7 +22,7 @@ COMPONENT = ("component", "components", "mixture")
 RANK = ("rank", "factor_rank")
 
 
-def found(
+def dim_of_role(
     dims: Iterable[Hashable], asked: Hashable | None, usual: tuple[str, ...], role: str
 ) -> Hashable | None:
     """The dimension that was asked for, or the only one with a usual name; None if there is none.
@@ -79,12 +79,12 @@ def _turned(objects: Sequence[xr.DataArray | xr.Dataset]) -> str:
         for other in others:
             if dim not in other.indexes:
                 continue
-            own, their = (np.asarray(index) for index in (values, other.indexes[dim]))
-            if own.shape != their.shape or not {own.dtype.kind, their.dtype.kind} <= set("fiu"):
+            ours, their = (np.asarray(index) for index in (values, other.indexes[dim]))
+            if ours.shape != their.shape or not {ours.dtype.kind, their.dtype.kind} <= set("fiu"):
                 continue
-            one, two = (np.sort(np.mod(places, 360.0)) for places in (own, their))
-            if np.allclose(one, two) and not np.allclose(np.sort(own), np.sort(their)):
-                same = f"{dim} % 360" if own.min() >= 0 else f"({dim} + 180) % 360 - 180"
+            one, two = (np.sort(np.mod(places, 360.0)) for places in (ours, their))
+            if np.allclose(one, two) and not np.allclose(np.sort(ours), np.sort(their)):
+                same = f"{dim} % 360" if ours.min() >= 0 else f"({dim} + 180) % 360 - 180"
                 return (
                     f"{str(dim)!r} is the same up to turns of 360: "
                     f"other.assign_coords({dim}={same.replace(str(dim), f'other.{dim}')}) first; "
@@ -114,7 +114,7 @@ def needed(
 ) -> Hashable:
     """The same, where there has to be one."""
     present = list(dims)
-    name = found(present, asked, usual, role)
+    name = dim_of_role(present, asked, usual, role)
     if name is None:
         raise kuq.ShapeError(
             f"no {role} dimension among {present} (usual names: {', '.join(usual)}); "

@@ -38,13 +38,13 @@ def _with_mask(
 ) -> kuq.Score:
     if weights is None and isinstance(score, kuq.Marginal) and score.reduce is None:
         return score  # every cell has a number of its own
-    known = cells.astype(np.float64).values
+    counts = cells.astype(np.float64).values
     if weights is not None:
-        given = _weights(weights, data, event).values * known
+        given = _weights(weights, data, event).values * counts
         # The areas of the cells that are left have mean one.
-        known = given * (known.sum() / given.sum()) if isinstance(weights, str) else given
+        counts = given * (counts.sum() / given.sum()) if isinstance(weights, str) else given
     try:
-        return weighted(score, known)
+        return weighted(score, counts)
     except kuq.ParameterError as error:
         raise kuq.ParameterError(
             f"{in_words(cells)}, which is done by weights, and {error}; use a kernel score, or "

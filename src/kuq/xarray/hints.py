@@ -24,8 +24,8 @@ def unused_levels(data: Data, layout: Layout, command: bool = False) -> str:
 
     It names options of the command line, or those of ``kuq.xarray``.
     """
-    own = {*layout.own, *layout.event}
-    unused = [dim for dim in data.dims if dim not in own and _rank(dim) is not None]
+    core = {*layout.prediction_dims, *layout.event}
+    unused = [dim for dim in data.dims if dim not in core and _rank(dim) is not None]
     if not unused or layout.family.second_order:
         return ""
     members = [] if layout.member is None else [layout.member]

@@ -36,17 +36,18 @@ def selective_prediction(
     [0.5714]
     """
     cases = _cases(uncertainty, dim, "uncertainty")
-    uncertainty, error = _together(uncertainty, error, cases)
+    _cases(error, cases, "error")
+    check_coordinates("uncertainty and error", uncertainty, error)
     count = int(np.prod([uncertainty.sizes[d] for d in cases]))
     kept = protocols.selective_prediction(np.arange(count), np.arange(count), retention).retention
 
     def judged(u: Numbers, e: Numbers) -> tuple[Any, ...]:
-        found = protocols.selective_prediction(u.reshape(-1), e.reshape(-1), retention)
-        return found.risk, found.oracle, found.random[0], found.prr, found.prr_full
+        curve = protocols.selective_prediction(u.reshape(-1), e.reshape(-1), retention)
+        return curve.risk, curve.oracle, curve.random[0], curve.prr, curve.prr_full
 
     outputs = [["retention"]] * len(_CURVES) + [[]] * len(_RATIOS)
-    found = _for_each(judged, [(uncertainty, cases), (error, cases)], outputs)
-    result = xr.Dataset(dict(zip((*_CURVES, *_RATIOS), found, strict=True)))
+    results = _for_each(judged, [(uncertainty, cases), (error, cases)], outputs)
+    result = xr.Dataset(dict(zip((*_CURVES, *_RATIOS), results, strict=True)))
     units = {"units": error.attrs["units"]} if "units" in error.attrs else {}
     for name in (*_CURVES, "random"):
         result[name].attrs.update(units)
@@ -88,17 +89,17 @@ def ood_detection(
     }
 
     def judged(low: Numbers, high: Numbers) -> tuple[Any, ...]:
-        found = protocols.ood_detection(low.reshape(-1), high.reshape(-1), **options)
-        values = [getattr(found, name) for name in _DETECTION]
-        bounds = [np.asarray(getattr(found, f"{name}_interval")) for name in _DETECTION]
+        detection = protocols.ood_detection(low.reshape(-1), high.reshape(-1), **options)
+        values = [getattr(detection, name) for name in _DETECTION]
+        bounds = [np.asarray(getattr(detection, f"{name}_interval")) for name in _DETECTION]
         return (*values, *bounds)
 
     outputs: list[list[Hashable]] = [[]] * 3 + [["bound"]] * 3
     renamed: list[Hashable] = [apart[d] for d in other]
     sides = [(inside, cases), (outside.rename(apart), renamed)]
-    found = _for_each(judged, sides, outputs)
+    results = _for_each(judged, sides, outputs)
     names = (*_DETECTION, *(f"{name}_interval" for name in _DETECTION))
-    result = xr.Dataset(dict(zip(names, found, strict=True)))
+    result = xr.Dataset(dict(zip(names, results, strict=True)))
     return result.assign_coords(bound=["low", "high"])
 
 
@@ -117,21 +118,12 @@ def _cases(data: object, dim: Hashable | Sequence[Hashable] | None, name: str) -
     return asked
 
 
-def _together(
-    uncertainty: xr.DataArray, error: xr.DataArray, cases: list[Hashable]
-) -> tuple[xr.DataArray, xr.DataArray]:
-    """Both with the same cases, in the same order."""
-    _cases(error, cases, "error")
-    check_coordinates("uncertainty and error", uncertainty, error)
-    return uncertainty, error
-
-
 def _for_each(
     judged: Callable[..., tuple[Any, ...]],
     sides: list[tuple[xr.DataArray, list[Hashable]]],
     outputs: Sequence[Sequence[Hashable]],
 ) -> tuple[xr.DataArray, ...]:
-    found: tuple[xr.DataArray, ...] = xr.apply_ufunc(
+    results: tuple[xr.DataArray, ...] = xr.apply_ufunc(
         judged,
         *(data.compute() for data, _ in sides),
         input_core_dims=[cases for _, cases in sides],
@@ -140,4 +132,4 @@ def _for_each(
         join="exact",
         keep_attrs=False,
     )
-    return found
+    return results

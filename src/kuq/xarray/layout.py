@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import kuq
-from kuq.xarray.dimensions import AUTO, COMPONENT, MEMBER, RANK, SAMPLE, found, needed
+from kuq.xarray.dimensions import AUTO, COMPONENT, MEMBER, RANK, SAMPLE, dim_of_role, needed
 
 Numbers = NDArray[Any]
 Data = xr.DataArray | xr.Dataset
@@ -102,7 +102,7 @@ class Layout:
     cells: Numbers | None = None
 
     @property
-    def own(self) -> tuple[Hashable, ...]:
+    def prediction_dims(self) -> tuple[Hashable, ...]:
         """The dimensions of a prediction that are none of its event."""
         return tuple(d for d in (self.member, self.sample, self.trailing) if d is not None)
 
@@ -137,8 +137,8 @@ class Layout:
         self, name: str, array: Numbers, present: list[Hashable], batch_ndim: int
     ) -> Numbers:
         """Axes (member, batch…, sample, event…, trailing), of length one where missing."""
-        own = array.ndim - len(present)
-        array = array.reshape((1,) * (batch_ndim - own) + array.shape)
+        batch_axes = array.ndim - len(present)
+        array = array.reshape((1,) * (batch_ndim - batch_axes) + array.shape)
         for place, dim in enumerate(self.dims_of(name)):
             if dim not in present:
                 array = np.expand_dims(array, batch_ndim + place)
@@ -169,9 +169,7 @@ class Layout:
             shape = []
             for dim in dims:
                 few = (
-                    1
-                    if dim == self.trailing
-                    else (most if dim in (self.member, self.sample) else 2)
+                    1 if dim == self.trailing else most if dim in (self.member, self.sample) else 2
                 )
                 kept = whole_event and dim in self.event
                 shape.append(sizes[dim] if kept else min(few, sizes[dim]))
@@ -187,7 +185,7 @@ def layout_of(
     """What a DataArray of draws or points, or a Dataset of parameters, stands for."""
     _check_policy(nan_policy)
     if isinstance(data, xr.DataArray):
-        sample = found(data.dims, dims.sample, SAMPLE, "sample")
+        sample = dim_of_role(data.dims, dims.sample, SAMPLE, "sample")
         family = POINTS if sample is None else SAMPLES
         variables = {family.parameters[0]: data}
     elif isinstance(data, xr.Dataset):
@@ -208,7 +206,7 @@ def layout_of(
     member = None
     if not family.second_order:
         others = [dim for dim in data.dims if dim != sample]
-        member = found(others, dims.member, MEMBER, "member")
+        member = dim_of_role(others, dims.member, MEMBER, "member")
     trailing = None
     if family.role:
         asked = dims.component if family.role == "component" else dims.rank
@@ -228,13 +226,13 @@ def _check_policy(nan_policy: str | None) -> None:
 def _family_of(data: xr.Dataset) -> tuple[Family, dict[str, xr.DataArray]]:
     present = {}
     for name in {name for family in FAMILIES for name in family.parameters}:
-        own = [n for n in (name, ALIASES.get(name)) if n in data.data_vars]
-        if len(own) > 1:
+        given = [n for n in (name, ALIASES.get(name)) if n in data.data_vars]
+        if len(given) > 1:
             raise kuq.ParameterError(
-                f"the variables {own[0]!r} and {own[1]!r} are both the {name}; remove one"
+                f"the variables {given[0]!r} and {given[1]!r} are both the {name}; remove one"
             )
-        if own:
-            present[name] = data[own[0]]
+        if given:
+            present[name] = data[given[0]]
     for family in FAMILIES:
         if all(name in present for name in family.parameters):
             return family, {name: present[name] for name in family.parameters}
@@ -252,6 +250,6 @@ def _check_dims(layout: Layout, data: Data) -> None:
                 f"event dimension {dim!r} is not a dimension of the data, which has "
                 f"{list(data.dims)}"
             )
-    every = [*layout.own, *layout.event]
+    every = [*layout.prediction_dims, *layout.event]
     if len(set(every)) < len(every):
         raise kuq.ShapeError(f"a dimension can have one role only, got {every}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -14,6 +14,7 @@ import xarray as xr
 import kuq
 from kuq.kernels.names import usual_estimator
 from kuq.result import OF_ONE_MODEL, OF_POINTS, spread_in_words
+from kuq.xarray.applied import Measure
 from kuq.xarray.attributes import described, kept_attributes, provenance, units_of
 from kuq.xarray.call import Call, Settings, is_of_one_model, prepared, with_draws, with_members
 from kuq.xarray.dimensions import AUTO, check_coordinates, check_names, listed
@@ -89,9 +90,9 @@ def decompose(
             raise kuq.ParameterError("level_dims and directions do not go together; omit one")
         levels = Asked(tuple(level_dims), crossed, fixed)
         chosen = estimator or usual_estimator(score)
-        found = partition(data, score, levels, asked, weights, chosen, settings)[0]
+        u = partition(data, score, levels, asked, weights, chosen, settings)[0]
         omitted = settings.get("nan_policy") == "omit"  # then groups are of their own
-        return _hinted(found, "" if omitted else crossing(data, levels.dims, crossed))
+        return _hinted(u, "" if omitted else crossing(data, levels.dims, crossed))
     if crossed is not None or fixed != ():
         raise kuq.ParameterError("crossed and fixed are names of levels: level_dims=(...)")
     if is_of_one_model(data, asked, draws_dim):
@@ -104,32 +105,32 @@ def decompose(
         call = prepared([data], score, one, weights, settings)
         return _hinted(of_one_model(data, call), unused_levels(data, call.layout))
     call = prepared([data], score, with_members(data, asked), weights, settings)
-    found = of_members(data, call, estimator or usual_estimator(score), directions)
-    return _hinted(found, unused_levels(data, call.layout))
+    u = of_members(data, call, estimator or usual_estimator(score), directions)
+    return _hinted(u, unused_levels(data, call.layout))
 
 
-def _hinted(found: xr.Dataset, hint: str) -> xr.Dataset:
-    return found.assign_attrs(hint=hint) if hint else found
+def _hinted(u: xr.Dataset, hint: str) -> xr.Dataset:
+    return u.assign_attrs(hint=hint) if hint else u
 
 
 def of_members(data: Data, call: Call, estimator: str, directions: int | None = None) -> xr.Dataset:
     """The three parts of a call that is prepared."""
     options = {**call.options, "estimator": estimator}
     trial = _trial(call, options, directions)
-    names = {part: f"{part} uncertainty" for part in _PARTS}
+    names = {name: f"{name} uncertainty" for name in _PARTS}
     if directions is not None:
         options["directions"] = directions
         names |= {
-            f"{part}_standard_error": f"standard error of {names[part]} over directions, given the "
+            f"{name}_standard_error": f"standard error of {names[name]} over directions, given the "
             "draws"
-            for part in _PARTS
+            for name in _PARTS
         }
     outputs = [call.outputs(trial.total)] * len(names)
-    found = call.measured(_Decompose(call.score, options), outputs)
+    components = call.measured(partial(_components, call.score, options), outputs)
     units = units_of(call.score, call.operands[0].variables)
     named = {
-        name: described(part, words, units).rename(name)
-        for (name, words), part in zip(names.items(), found, strict=True)
+        name: described(component, words, units).rename(name)
+        for (name, words), component in zip(names.items(), components, strict=True)
     }
     history = provenance(
         call.score, trial.method, estimator=estimator, unbiased=options["unbiased"]
@@ -142,10 +143,10 @@ def of_members(data: Data, call: Call, estimator: str, directions: int | None = 
     return xr.Dataset(named, attrs={**kept_attributes(data), **history, **call.told})
 
 
-def _unknown(part: xr.DataArray) -> xr.DataArray:
+def _unknown(component: xr.DataArray) -> xr.DataArray:
     """What nobody can tell is missing, as it is in files and tables."""
-    missing: xr.DataArray = xr.full_like(part, np.nan)
-    return missing.assign_attrs(long_name=f"{part.attrs['long_name']}, unknown")
+    missing: xr.DataArray = xr.full_like(component, np.nan)
+    return missing.assign_attrs(long_name=f"{component.attrs['long_name']}, unknown")
 
 
 def _trial(call: Call, options: dict[str, Any], directions: int | None) -> kuq.Uncertainty:
@@ -168,11 +169,11 @@ def _spread(of: str, score: kuq.Score, estimator: str) -> dict[str, str]:
 def of_one_model(data: Data, call: Call) -> xr.Dataset:
     """The spread of draws: what the model does not know is not in them."""
     units = units_of(call.score, call.operands[0].variables)
-    (found,) = call.measured(*_entropy(call))
-    total = described(found, "total", units)
-    total = total.assign_attrs(_spread("draws", call.score, "pairwise"))
-    parts = {part: described(found, f"{part} uncertainty", units).rename(part) for part in _PARTS}
-    parts = {part: _unknown(values) for part, values in parts.items()} | {"total": total}
+    (spread,) = call.measured(*_entropy(call))
+    total = described(spread, "total", units)
+    parts = {"total": total.assign_attrs(_spread("draws", call.score, "pairwise"))}
+    for name in _PARTS[1:]:
+        parts[name] = _unknown(described(spread, f"{name} uncertainty", units).rename(name))
     how = provenance(call.score, "samples", unbiased=call.options["unbiased"])
     how |= {"note": OF_ONE_MODEL, **call.told}
     return xr.Dataset(parts, attrs={**kept_attributes(data), **how})
@@ -208,19 +209,19 @@ def entropy(
         return _described(call.measured(*_entropy(call))[0], "entropy", call)
     options = {**call.options, "directions": directions}
     outputs = call.outputs(kuq.entropy(call.trials()[0], call.score, **options).value)
-    found = call.measured(_Estimated(kuq.entropy, call.score, options), [outputs] * 2)
+    estimates = call.measured(partial(_estimated, call.score, options), [outputs] * 2)
     names = ("entropy", "entropy_standard_error")
-    named = {name: _described(one, name, call) for name, one in zip(names, found, strict=True)}
+    named = {name: _described(one, name, call) for name, one in zip(names, estimates, strict=True)}
     named[names[1]].attrs["long_name"] = (
         "standard error of entropy over directions, given the draws"
     )
     return xr.Dataset(named)
 
 
-def _entropy(call: Call) -> tuple[_First, list[list[Hashable]]]:
+def _entropy(call: Call) -> tuple[Measure, list[list[Hashable]]]:
     """The entropy as a measure, and what its result has beside the batch."""
     trial = kuq.entropy(call.trials()[0], call.score, **call.options)
-    return _First(kuq.entropy, call.score, call.options), [call.outputs(trial)]
+    return partial(_single, kuq.entropy, call.score, call.options), [call.outputs(trial)]
 
 
 @for_each_variable
@@ -256,7 +257,7 @@ def divergence(
     check_units("the prediction", first, "the other", second)
     left, right = call.trials()
     outputs = call.outputs(kuq.divergence(left, right, call.score, **call.options))
-    measure = _First(kuq.divergence, call.score, call.options)
+    measure = partial(_single, kuq.divergence, call.score, call.options)
     return _described(call.measured(measure, [outputs])[0], "divergence", call)
 
 
@@ -291,7 +292,7 @@ def score(
         raise kuq.ShapeError(f"the outcome lacks the event dimensions {missing}")
     check_coordinates("the prediction and the outcome", data, outcome)
     call = prepared([data], score, dims, weights, settings, outcome)
-    if clash := [dim for dim in outcome.dims if dim in call.layout.own]:
+    if clash := [dim for dim in outcome.dims if dim in call.layout.prediction_dims]:
         raise kuq.ShapeError(f"the outcome must not have the dimensions {clash} of the prediction")
     inputs = [dim for dim in outcome.dims if dim not in dims.event]
     check_names("the prediction and the outcome", call.operands[0].inputs, inputs)
@@ -299,7 +300,7 @@ def score(
     (trial,) = call.trials()
     zero = np.zeros(trial.event_shape)
     outputs = call.outputs(kuq.score(trial, zero, call.score, **call.options))
-    measure = _First(kuq.score, call.score, call.options)
+    measure = partial(_single, kuq.score, call.score, call.options)
     return _described(call.measured(measure, [outputs], outcome)[0], "score", call)
 
 
@@ -333,59 +334,43 @@ def member_divergences(
     (trial,) = call.trials()
     assert isinstance(trial, kuq.Ensemble)
     map_dims = call.outputs(kuq.member_divergences(trial, call.score, **call.options)[0, 0])
-    (found,) = call.measured(
-        _Matrix(call.score, call.options),
+    (divergences,) = call.measured(
+        partial(_matrix, call.score, call.options),
         [[*map_dims, member, other]],
         sizes={other: data.sizes[member]},
     )
     if member in data.coords:
-        found = found.assign_coords({other: (other, data[member].values)})
-    return _described(found.transpose(member, other, ...), "divergence", call)
+        divergences = divergences.assign_coords({other: (other, data[member].values)})
+    return _described(divergences.transpose(member, other, ...), "divergence", call)
 
 
-@dataclass(frozen=True)
-class _Decompose:
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, prediction: kuq.Prediction) -> tuple[Numbers, ...]:
-        u = kuq.decompose(prediction, self.score, **self.options)
-        return u.total, u.aleatoric, u.epistemic, *(u.standard_error or ())
+def _components(
+    score: kuq.Score, options: dict[str, Any], prediction: kuq.Prediction
+) -> tuple[Numbers, ...]:
+    u = kuq.decompose(prediction, score, **options)
+    return u.total, u.aleatoric, u.epistemic, *(u.standard_error or ())
 
 
-@dataclass(frozen=True)
-class _First:
+def _single(
+    function: Any, score: kuq.Score, options: dict[str, Any], *given: Any
+) -> tuple[Numbers, ...]:
     """A function of kuq with one array as its result."""
-
-    function: Any
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, *given: Any) -> tuple[Numbers, ...]:
-        return (self.function(*given, self.score, **self.options),)
+    return (function(*given, score, **options),)
 
 
-@dataclass(frozen=True)
-class _Estimated:
-    """A function of kuq by random directions, with its standard error."""
-
-    function: Any
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, *given: Any) -> tuple[Numbers, ...]:
-        found = self.function(*given, self.score, **self.options)
-        return found.value, found.standard_error
+def _estimated(
+    score: kuq.Score, options: dict[str, Any], prediction: kuq.Prediction
+) -> tuple[Numbers, ...]:
+    """The entropy by random directions, with its standard error."""
+    estimate = kuq.entropy(prediction, score, **options)
+    return estimate.value, estimate.standard_error
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    score: kuq.Score
-    options: dict[str, Any]
-
-    def __call__(self, prediction: kuq.Ensemble) -> tuple[Numbers, ...]:
-        matrix = kuq.member_divergences(prediction, self.score, **self.options)
-        return (np.moveaxis(matrix, (0, 1), (-2, -1)),)
+def _matrix(
+    score: kuq.Score, options: dict[str, Any], prediction: kuq.Ensemble
+) -> tuple[Numbers, ...]:
+    matrix = kuq.member_divergences(prediction, score, **options)
+    return (np.moveaxis(matrix, (0, 1), (-2, -1)),)
 
 
 def _described(result: xr.DataArray, name: str, call: Call) -> xr.DataArray:

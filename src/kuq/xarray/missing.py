@@ -29,7 +29,7 @@ def known_cells(
     for data, layout, variables in operands:
         frame = {dim: data.sizes[dim] for dim in layout.event}
         for variable in variables.values():
-            missing = _either(missing, _never(variable, layout.event, layout.own))
+            missing = _either(missing, _never(variable, layout.event, layout.prediction_dims))
     if outcome is not None:
         missing = _either(missing, _never(outcome, tuple(frame), ()))
     if missing is None:
@@ -48,14 +48,14 @@ def _either(one: Any, other: Any) -> Any:
 
 
 def _never(
-    variable: xr.DataArray, event: tuple[Hashable, ...], own: Iterable[Hashable]
+    variable: xr.DataArray, event: tuple[Hashable, ...], prediction_dims: Iterable[Hashable]
 ) -> xr.DataArray | None:
     """Where a variable is missing throughout; None if that is nowhere."""
     kept = [dim for dim in event if dim in variable.dims]
     if not kept or variable.size == 0:
         return None
     others = [dim for dim in variable.dims if dim not in kept]
-    first = variable.isel({dim: 0 for dim in others if dim not in own})
+    first = variable.isel({dim: 0 for dim in others if dim not in prediction_dims})
     never = first.isnull().all([dim for dim in others if dim in first.dims]).compute()
     if bool(never.any()):  # most grids have no mask, and are read once only
         never = variable.isnull().all(others).compute()
@@ -76,30 +76,38 @@ def check_gaps(variables: Mapping[str, xr.DataArray], layout: Layout) -> None:
 
     Dask arrays are checked while they are computed.
     """
-    if layout.nan_policy not in (None, "raise"):
-        return
     for name, variable in variables.items():
-        if variable.chunks is not None or variable.dtype.kind != "f":
-            continue
-        core = [dim for dim in layout.dims_of(name) if dim in variable.dims]
-        ordered = variable.transpose(..., *core)
-        gaps = gaps_in(ordered.values, core, layout)
-        if gaps.any():
-            raise gap_error(variable.name or name, ordered, gaps, layout)
+        _check_named(variable, name, layout.dims_of(name), layout)
 
 
 def check_outcome(outcome: xr.DataArray, layout: Layout) -> None:
     """The same of what happened."""
-    lazy = outcome.chunks is not None
-    if layout.nan_policy in (None, "raise") and not lazy and outcome.dtype.kind == "f":
-        core = [dim for dim in layout.event if dim in outcome.dims]
-        ordered = outcome.transpose(..., *core)
-        gaps = gaps_in(ordered.values, core, layout)
+    _check_named(outcome, "the outcome", layout.event, layout)
+
+
+def _check_named(array: xr.DataArray, name: str, dims: Iterable[Hashable], layout: Layout) -> None:
+    refused = layout.nan_policy in (None, "raise")
+    if refused and array.chunks is None and array.dtype.kind == "f":
+        core = [dim for dim in dims if dim in array.dims]
+        ordered = array.transpose(..., *core)
+        check_values(ordered.values, core, array.name or name, layout, ordered)
+
+
+def check_values(
+    values: Numbers,
+    core: list[Hashable],
+    name: Hashable,
+    layout: Layout,
+    where: xr.DataArray | None = None,
+) -> None:
+    """Refuse values (batch…, core…) that are missing and should be there, if any are refused."""
+    if layout.nan_policy in (None, "raise"):
+        gaps = _gaps_in(values, core, layout)
         if gaps.any():
-            raise gap_error(outcome.name or "the outcome", ordered, gaps, layout)
+            raise _gap_error(name, where, gaps, layout)
 
 
-def gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
+def _gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
     """Where values (batch…, core…) are missing and should be there."""
     missing: Numbers = np.isnan(values)
     if not missing.any():
@@ -110,7 +118,7 @@ def gaps_in(values: Numbers, core: list[Hashable], layout: Layout) -> Numbers:
     return missing
 
 
-def gap_error(
+def _gap_error(
     name: Hashable, where: xr.DataArray | None, gaps: Numbers, layout: Layout
 ) -> kuq.ParameterError:
     """An error about the first gap; without ``where`` it is one of a chunk of a Dask array."""
@@ -136,8 +144,8 @@ def _place(where: xr.DataArray, gaps: Numbers) -> str:
     said = []
     for dim, at in zip(where.dims, index, strict=True):
         labels = [c for c in where.coords.values() if c.dims == (dim,)]
-        own = [c for c in labels if c.name == dim] or labels
-        said += [f"{c.name} {label(c.values[at])}" for c in own] or [f"{dim} {int(at)}"]
+        naming = [c for c in labels if c.name == dim] or labels
+        said += [f"{c.name} {label(c.values[at])}" for c in naming] or [f"{dim} {int(at)}"]
     return "at " + ", ".join(said) if said else ""
 
 
@@ -174,9 +182,9 @@ def _counted(core: list[Hashable], layout: Layout) -> Any:
     if layout.cells is None:
         return True
     lost = tuple(place for place, dim in enumerate(layout.event) if dim not in core)
-    known = np.any(layout.cells, axis=lost)
+    counted = np.any(layout.cells, axis=lost)
     after = sum(dim == layout.trailing for dim in core)
-    return known.reshape(*known.shape, *(1,) * after)
+    return counted.reshape(*counted.shape, *(1,) * after)
 
 
 def _whole(missing: Numbers, core: list[Hashable], layout: Layout) -> Numbers:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,9 @@ def partition(
     options = {**call.options, "estimator": estimator, "levels": design.levels}
     options |= {"crossed": asked.crossed, "fixed": asked.fixed}
     names = ["total", "noise", *design.parts]
-    measure = _Partition(call.score, options, members.paths)
-    found = call.measured(measure, [call.outputs(trial.total)] * len(names))
-    if clash := [name for name in names if name in {*found[0].dims, *found[0].coords}]:
+    measure = partial(_of_groups, members.paths, call.score, options)
+    components = call.measured(measure, [call.outputs(trial.total)] * len(names))
+    if clash := [name for name in names if name in {*components[0].dims, *components[0].coords}]:
         raise kuq.ParameterError(
             f"the data have a dimension or coordinate {clash[0]!r}, as a part of the result is "
             "called; rename it"
@@ -81,8 +82,8 @@ def partition(
     if design.fixed:
         history["fixed"] = ", ".join(design.levels[k] for k in sorted(design.fixed))
     parts = {
-        name: described(part, _in_words(name), units).rename(name)
-        for name, part in zip(names, found, strict=True)
+        name: described(component, _in_words(name), units).rename(name)
+        for name, component in zip(names, components, strict=True)
     }
     if call.layout.family is POINTS:
         history["note"] = OF_LEVELS_OF_POINTS
@@ -96,15 +97,10 @@ def _labels(data: Data, dim: Hashable) -> tuple[str, ...]:
     return tuple(map(label, values))
 
 
-@dataclass(frozen=True)
-class _Partition:
-    score: kuq.Score
-    options: dict[str, Any]
-    paths: Numbers
-
-    def __call__(self, prediction: kuq.Ensemble) -> tuple[Numbers, ...]:
-        u = kuq.decompose(prediction.in_groups(self.paths), self.score, **self.options)
-        return tuple(u.values())
+def _of_groups(
+    paths: Numbers, score: kuq.Score, options: dict[str, Any], prediction: kuq.Ensemble
+) -> tuple[Numbers, ...]:
+    return tuple(kuq.decompose(prediction.in_groups(paths), score, **options).values())
 
 
 @dataclass(frozen=True)
@@ -125,8 +121,7 @@ def _members(
     weights, along = _joint_weights(data, level_dims, shape, settings.get("member_weights"))
     kept = weights > 0
     if settings.get("nan_policy") == "omit":
-        known = _known(data, level_dims)
-        kept &= known.reshape(-1)
+        kept &= _with_numbers(data, level_dims).reshape(-1)
         parameters = dataclasses.replace(dims, member=None)
         if layout_of(data, parameters, "raise")[0].sample is None:
             settings = Settings(**{**settings, "nan_policy": "propagate"})
@@ -180,9 +175,9 @@ def check_whole(data: Data, level_dims: tuple[Hashable, ...], settings: Settings
 
 def _refuse_missing(data: Data, level_dims: tuple[Hashable, ...], kept: Numbers) -> None:
     """Refuse members that count and are missing throughout, beside others that are not."""
-    known = _known(data, level_dims)
-    gone = ~known & kept.reshape(known.shape)
-    if gone.any() and known.any():
+    with_numbers = _with_numbers(data, level_dims)
+    gone = ~with_numbers & kept.reshape(with_numbers.shape)
+    if gone.any() and with_numbers.any():
         index = np.unravel_index(int(np.argmax(gone)), gone.shape)
         place = ", ".join(
             f"{dim} {data[dim].values[at] if dim in data.coords else at}"
@@ -204,14 +199,14 @@ def _variables(data: Data) -> list[xr.DataArray]:
     return [data] if isinstance(data, xr.DataArray) else list(data.data_vars.values())
 
 
-def _known(data: Data, level_dims: tuple[Hashable, ...]) -> Numbers:
+def _with_numbers(data: Data, level_dims: tuple[Hashable, ...]) -> Numbers:
     """Which members have any number, in all variables that tell them apart."""
-    known = xr.DataArray(True)
+    there = xr.DataArray(True)
     for variable in _variables(data):
-        own = [dim for dim in level_dims if dim in variable.dims]
-        if own:
-            known = known & variable.notnull().any([d for d in variable.dims if d not in own])
-    return np.asarray(known.transpose(*level_dims).values)
+        apart = [dim for dim in level_dims if dim in variable.dims]
+        if apart:
+            there = there & variable.notnull().any([d for d in variable.dims if d not in apart])
+    return np.asarray(there.transpose(*level_dims).values)
 
 
 def _check_dims(data: Data, level_dims: tuple[Hashable, ...], dims: Dimensions) -> None:

@@ -74,9 +74,9 @@ def check_spread(loc: xr.DataArray, spread: xr.DataArray) -> None:
     units = [_units(given) for given in (loc, spread)]
     if None in units:
         return
-    own, found = (_as_difference(_factors(str(unit))) for unit in units)
-    square = {u: 2 * power for u, power in own.items()} if isinstance(own, dict) else own
-    if found not in (own, square):
+    of_loc, of_spread = (_as_difference(_factors(str(unit))) for unit in units)
+    square = {u: 2 * power for u, power in of_loc.items()} if isinstance(of_loc, dict) else of_loc
+    if of_spread not in (of_loc, square):
         raise kuq.ParameterError(
             f"{str(loc.name)!r} in {units[0]!r} and {str(spread.name)!r} in {units[1]!r} do not "
             "fit: a spread is in the unit of its location, or of its square; convert it, or "
@@ -96,9 +96,9 @@ def located(variables: Mapping[str, xr.DataArray]) -> xr.DataArray | None:
 
 
 def _units(given: Mapping[str, xr.DataArray] | xr.DataArray) -> str | None:
-    own = given if isinstance(given, xr.DataArray) else located(given)
-    found = None if own is None else own.attrs.get("units")
-    return found if isinstance(found, str) else None
+    variable = given if isinstance(given, xr.DataArray) else located(given)
+    unit = None if variable is None else variable.attrs.get("units")
+    return unit if isinstance(unit, str) else None
 
 
 def _factors(text: str) -> Any:
@@ -112,12 +112,12 @@ def _factors(text: str) -> Any:
     powers: Counter[str] = Counter()
     flat = re.sub(r"(?<=[^\W\d])[.·*](?=[^\W\d])|(?<=\d)[.·](?=[^\W\d])", " ", text)
     above, *below = flat.translate(_RAISED).split("/")
-    for sign, part in [(1, above), *((-1, part) for part in below)]:
-        for factor in re.sub(r"\s*(\*\*|\^)\s*", r"\1", part).split():
-            found = _FACTOR.fullmatch(factor.strip("()"))
-            if found is not None:
-                unit = _KNOWN.get(found[1].lower(), found[1])
-                powers[unit] += sign * int(found[2] or 1)
+    for sign, product in [(1, above), *((-1, product) for product in below)]:
+        for factor in re.sub(r"\s*(\*\*|\^)\s*", r"\1", product).split():
+            match = _FACTOR.fullmatch(factor.strip("()"))
+            if match is not None:
+                unit = _KNOWN.get(match[1].lower(), match[1])
+                powers[unit] += sign * int(match[2] or 1)
             elif factor != "1":
                 return text
     return {unit: power for unit, power in powers.items() if power}

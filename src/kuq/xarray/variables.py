@@ -39,19 +39,19 @@ def predicted(data: Any, along: Mapping[str, Any] | None = None) -> dict[str, Da
             f"{name!r} would not be used; weights of members are an option: "
             f"data.drop_vars({name!r}) with member_weights=data[{name!r}]"
         )
-    found: dict[str, Data] = {
+    normals: dict[str, Data] = {
         thing: _normal(data, thing, roles) for thing, roles in pairs(names).items()
     }
-    if found or any(map(is_spread, names)):
-        return found or {"": data}
+    if normals or any(map(is_spread, names)):
+        return normals or {"": data}
     given = {name: listed(value) for name, value in (along or {}).items() if value}
     levels = set(given.pop("level_dims", ()))
-    own = {dim for dims in given.values() for dim in dims} - {AUTO}
+    named = {dim for dims in given.values() for dim in dims} - {AUTO}
 
     def has_members(dims: tuple[Hashable, ...]) -> bool:
         if levels:
             return levels <= set(dims)
-        return any(dim in own or str(dim).lower() in (*MEMBER, *SAMPLE) for dim in dims)
+        return any(dim in named or str(dim).lower() in (*MEMBER, *SAMPLE) for dim in dims)
 
     return {name: data[name] for name in names if has_members(data[name].dims)} or {"": data}
 
@@ -82,17 +82,17 @@ def for_each_variable(function: Callable[Arguments, Result]) -> Callable[Argumen
     def call(*args: Arguments.args, **settings: Arguments.kwargs) -> Result:
         given = signature.bind(*args, **settings).arguments
         data: Any = given[first]
-        found = predicted(data, {name: given.get(name) for name in _ALONG})
-        if list(found) == [""]:
+        variables = predicted(data, {name: given.get(name) for name in _ALONG})
+        if list(variables) == [""]:
             return function(*args, **settings)
         options = {**given.pop("settings", {}), **given}
         del options[first]
-        used = [*found, *(name for name in map(str, data.data_vars) if _is_of(name, found))]
+        used = [*variables, *(name for name in map(str, data.data_vars) if _is_of(name, variables))]
         unused = [name for name in map(str, data.data_vars) if name not in used]
         results = {}
-        for name, one in found.items():
+        for name, one in variables.items():
             if beside:
-                options[beside] = _of_same_name(given[beside], name, beside, len(found) == 1)
+                options[beside] = _of_same_name(given[beside], name, beside, len(variables) == 1)
             results[name] = measure(one, **options)
         told = {NOT_USED: ", ".join(unused)} if unused else {}
         if len(results) == 1:
@@ -102,9 +102,9 @@ def for_each_variable(function: Callable[Arguments, Result]) -> Callable[Argumen
     return call
 
 
-def _is_of(name: str, found: Mapping[str, Data]) -> bool:
+def _is_of(name: str, variables: Mapping[str, Data]) -> bool:
     thing, _, last = name.rpartition("_")
-    return isinstance(found.get(thing), xr.Dataset) and role_of(last) in _PARAMETERS
+    return isinstance(variables.get(thing), xr.Dataset) and role_of(last) in _PARAMETERS
 
 
 def _of_same_name(other: Any, name: str, what: str, alone: bool) -> Data:
@@ -116,14 +116,14 @@ def _of_same_name(other: Any, name: str, what: str, alone: bool) -> Data:
             f"{what} of several variables is a Dataset with variables of the same names, or a dict "
             f"by their names, got {type(other).__name__}; or pass one variable: data[{name!r}]"
         )
-    known = predicted(other) if what == "q" and isinstance(other, xr.Dataset) else other
-    if name not in known:
+    others = predicted(other) if what == "q" and isinstance(other, xr.Dataset) else other
+    if name not in others:
         raise kuq.ParameterError(
-            f"{what} has no {name!r}, which is predicted, but {[str(own) for own in known]}; pass "
+            f"{what} has no {name!r}, which is predicted, but {[str(key) for key in others]}; pass "
             "the variables that both have: data[[…]]"
         )
-    found: Data = known[name]
-    return found
+    variable: Data = others[name]
+    return variable
 
 
 def _beside_each_other(results: Mapping[str, Data], attrs: Mapping[Any, Any]) -> xr.Dataset:
@@ -133,7 +133,7 @@ def _beside_each_other(results: Mapping[str, Data], attrs: Mapping[Any, Any]) ->
         if isinstance(result, xr.DataArray):
             every[name] = result.rename(name)
             continue
-        own = {key: value for key, value in result.attrs.items() if key not in attrs}
-        for part, values in result.data_vars.items():
-            every[f"{name}_{part}"] = values.assign_attrs({**own, **values.attrs})
+        attributes = {key: value for key, value in result.attrs.items() if key not in attrs}
+        for component, values in result.data_vars.items():
+            every[f"{name}_{component}"] = values.assign_attrs({**attributes, **values.attrs})
     return xr.Dataset(every, attrs=dict(attrs))

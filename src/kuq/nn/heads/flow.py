@@ -80,4 +80,4 @@ class FlowHead(DrawingHead):
             place.unsqueeze(3) if self.event_shape == grid else place.reshape(*lead, -1, *ones),
             time.view(*time.shape, *ones),
         ]
-        return torch.cat([part.expand(*lead, -1, *grid) for part in channels], dim=3)
+        return torch.cat([channel.expand(*lead, -1, *grid) for channel in channels], dim=3)

@@ -19,7 +19,7 @@ PARTS = ("total", "aleatoric", "epistemic")
 #: How well a row of a table fits its outcome.
 SCORE = "score"
 #: Their standard errors, where random directions were asked for.
-ERRORS = tuple(f"{part}_standard_error" for part in PARTS)
+ERRORS = tuple(f"{component}_standard_error" for component in PARTS)
 #: The name of the mark in arrays, attributes and metadata, and what it says.
 MADE_BY, MARK = "made_by", "kuq decompose"
 #: What stands beside the components.
@@ -47,10 +47,10 @@ def _names(mark: str) -> set[str]:
 
 def _has_parts(names: Iterable[str]) -> bool:
     """Whether all components are there, or total and noise, of at least one variable."""
-    known = list(names)
+    present = list(names)
 
-    def before(part: str) -> set[str]:
-        return {name.removesuffix(part) for name in known if name.endswith(part)}
+    def before(component: str) -> set[str]:
+        return {name.removesuffix(component) for name in present if name.endswith(component)}
 
     return any(set.intersection(*map(before, parts)) for parts in (PARTS, ("total", "noise")))
 
