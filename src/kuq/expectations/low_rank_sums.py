@@ -71,9 +71,9 @@ def in_pieces(
     step = max(1, room * lead[axis] // (count * size))
     results = []
     for start in range(0, lead[axis], step):
-        part, back = slice(start, start + step), len(lead) - axis
+        chunk, back = slice(start, start + step), len(lead) - axis
         pieces = [
-            (_cut(a, before, a.ndim - after - back, part), before, after)
+            (_cut(a, before, a.ndim - after - back, chunk), before, after)
             for a, before, after in arrays
         ]
         results.append(in_pieces(function, size, pieces))
@@ -87,11 +87,11 @@ def _room(*arrays: Array) -> int:
     return RECORDED_ELEMENTS if recorded else CACHE
 
 
-def _cut(array: Array, first: int, axis: int, part: slice) -> Array:
+def _cut(array: Array, first: int, axis: int, chunk: slice) -> Array:
     """A part along one axis, unless the array broadcasts along it."""
     if axis < first or array.shape[axis] == 1:
         return array
-    return array[(*(slice(None),) * axis, part, ...)]
+    return array[(*(slice(None),) * axis, chunk, ...)]
 
 
 def _sums(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:

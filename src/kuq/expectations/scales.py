@@ -234,8 +234,8 @@ def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
         table = table.astype(np.float32 if xp.finfo(nodes.dtype).bits == 32 else np.float64)
     values = from_numpy(table, nodes)
     index = as_index(xp.clip(nodes - tables.first, 0, table.shape[-1] - 1))
-    found = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
-    return xp.reshape(found, (*table.shape[:-1], *nodes.shape))
+    picked = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
+    return xp.reshape(picked, (*table.shape[:-1], *nodes.shape))
 
 
 def _range(values: Array, low: float, high: float) -> tuple[int, int]:
@@ -302,8 +302,8 @@ def _running(weight: np.ndarray, step: float, order: float, power: float | None)
     """
     decay, start = math.exp(-order * step), 0.0
     if weight[0] > 0 and weight[1] > 0:
-        known = None if power is None else -(order + power) * step
-        exponent = math.log(weight[0] / weight[1] * decay) if known is None else known
+        exact = None if power is None else -(order + power) * step
+        exponent = math.log(weight[0] / weight[1] * decay) if exact is None else exact
         start = weight[0] * math.exp(exponent) / -math.expm1(exponent) if exponent < 0 else math.inf
     out = np.empty_like(weight)
     total = start * 1.0
@@ -361,8 +361,8 @@ def _narrow_rule(kernel: ScaleMixture) -> tuple[np.ndarray, np.ndarray] | None:
     return v, weight
 
 
-def _check_profile(kernel: ScaleMixture, r2: np.ndarray, found: np.ndarray) -> None:
-    worst = float(np.max(np.abs(found / np.asarray(kernel.profile(r2, np)) - 1)))
+def _check_profile(kernel: ScaleMixture, r2: np.ndarray, integral: np.ndarray) -> None:
+    worst = float(np.max(np.abs(integral / np.asarray(kernel.profile(r2, np)) - 1)))
     if worst > 1e-6:
         raise ParameterError(
             f"log_density of {kernel!r} does not belong to its profile (relative difference "
