@@ -65,17 +65,17 @@ class Distances(Form, Differentiated):
 
         def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
             draws = shared._replace(values=_in_doubles([np.asarray(detach(x)) for x in arrays]))
-            found = _statistics(measure, draws)
-            if any_true(found.lost):
+            statistics = _statistics(measure, draws)
+            if any_true(statistics.lost):
                 return None
-            known = profile_of(measure.score)
-            assert known is not None
+            profile = profile_of(measure.score)
+            assert profile is not None
 
             def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
                 n = len(draws.values)
                 *by_members, by_dispersion = by_statistics(asked, by_values, n)
                 by_draws = twin("forms.distance_slopes").slopes(
-                    known[0], measure.bandwidth, *draws, np.stack(by_members), by_dispersion
+                    profile[0], measure.bandwidth, *draws, np.stack(by_members), by_dispersion
                 )
                 return [
                     by_draws[:, start : start + m * count]
@@ -84,7 +84,9 @@ class Distances(Form, Differentiated):
                     for start, (m, count) in zip(starts, sizes, strict=False)
                 ]
 
-            return asked @ np.concatenate([found.entropies, found.dispersion[None]]), slopes
+            return asked @ np.concatenate(
+                [statistics.entropies, statistics.dispersion[None]]
+            ), slopes
 
         return run
 
@@ -114,10 +116,10 @@ def _in_doubles(draws: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
-    known = profile_of(measure.score)
-    assert known is not None
-    found = twin("forms.distances").statistics(*known, measure.bandwidth, *draws)
-    entropies, dispersion, between = found
+    profile = profile_of(measure.score)
+    assert profile is not None
+    sums = twin("forms.distances").statistics(*profile, measure.bandwidth, *draws)
+    entropies, dispersion, between = sums
     return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
 
 

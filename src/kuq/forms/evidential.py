@@ -97,8 +97,8 @@ class EvidentialPairs(Evidential):
         with np.errstate(over="ignore", under="ignore"):
             x = (deviation / width) ** 2
         flat = (np.ascontiguousarray(a).ravel() for a in (x, nu, alpha))
-        found = twin("forms.evidential").coordinates(*flat, measure.rtol)
-        lack, f1, gap = (a.reshape(nu.shape) for a in found)
+        coordinates = twin("forms.evidential").coordinates(*flat, measure.rtol)
+        lack, f1, gap = (a.reshape(nu.shape) for a in coordinates)
         lost = np.isnan(gap)
         lack, f1, gap = (np.where(lost, 0.5, a) for a in (lack, f1, gap))
         log_f1 = np.where(lack < 0.5, np.log1p(-np.minimum(lack, 0.5)), np.log(f1))
@@ -148,7 +148,7 @@ def _over_scales(
     """AU and EU, (2, n)."""
     xp = namespace(nu)
     degree = kernel.degree or 0.0
-    heavy, known = _heavy_coordinates(nu, alpha, beta, degree)
+    heavy, alone = _heavy_coordinates(nu, alpha, beta, degree)
     measure = evidential.at_scales(nu, alpha, beta, rtol / 10, heavy)
 
     def at_scale(t: Array) -> tuple[Array, Array]:
@@ -160,7 +160,7 @@ def _over_scales(
     unit = xp.stack([unit, unit])
     smallest = xp.min(beta / (alpha + 1), axis=-1) / 40
     heaviest = xp.min(alpha, axis=-1)
-    both = known + integrate(
+    both = alone + integrate(
         kernel,
         at_scale,
         unit,
@@ -188,8 +188,8 @@ def _heavy_coordinates(
     xp = namespace(nu)
     heavy = xp.astype((alpha < 1 + degree / 2) & (alpha > degree / 2), alpha.dtype)
     safe = xp.where(heavy > 0, alpha, xp.full_like(alpha, 2.0))
-    parts = evidential.energy(nu, safe, beta, degree)
-    return heavy, xp.stack([xp.sum(heavy * part, axis=-1) for part in parts])
+    uncertainties = evidential.energy(nu, safe, beta, degree)
+    return heavy, xp.stack([xp.sum(heavy * uncertainty, axis=-1) for uncertainty in uncertainties])
 
 
 def _order(heaviest: Array, degree: float) -> float:

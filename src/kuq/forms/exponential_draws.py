@@ -64,5 +64,5 @@ def _sums(measure: Measure, values: np.ndarray, weights: np.ndarray | None) -> n
         sorting = np.argsort(values, axis=-1)
         values, weights = (np.take_along_axis(a, sorting, axis=-1) for a in (values, weights))
     rows = (np.reshape(a, (-1, a.shape[-1])) for a in (values, weights))
-    found = twin("forms.exponential_draws").sums(*rows, rates.ravel(), _SHARES[order])
-    return np.reshape(found, rates.shape)
+    sums = twin("forms.exponential_draws").sums(*rows, rates.ravel(), _SHARES[order])
+    return np.reshape(sums, rates.shape)

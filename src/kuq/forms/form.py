@@ -204,11 +204,11 @@ class Measure:
         """Numbers that any temporary may have, if memory alone sets a limit."""
         return fitting_elements(self.memory, like)
 
-    def at(self, part: slice | Array) -> Measure:
+    def at(self, rows: slice | Array) -> Measure:
         """The same for a part of the batch."""
         if self.bandwidth is None or isinstance(self.bandwidth, float):
             return self
-        return dataclasses.replace(self, bandwidth=widen(self.bandwidth[part]))
+        return dataclasses.replace(self, bandwidth=widen(self.bandwidth[rows]))
 
     def width(self, atom_axes: int) -> Any:
         """The bandwidth, aligned with lead axes (…, n) plus ``atom_axes`` more."""
@@ -314,5 +314,5 @@ class Differentiated(ABC):
 def by_statistics(asked: np.ndarray, by_values: Sequence[np.ndarray | None], n: int) -> np.ndarray:
     """Derivatives by entropies and dispersion (M + 1, n), from those by values."""
     rows = [np.broadcast_to(0.0 if by is None else by, (n,)) for by in by_values]
-    found: np.ndarray = asked.T @ np.stack(rows)
-    return found
+    slopes: np.ndarray = asked.T @ np.stack(rows)
+    return slopes

@@ -136,21 +136,21 @@ def sums(
     or None for equal ones, and of members (M,).
     """
     if compiled:
-        found: tuple[Array, Array] = twin("forms.fourier").sums(
+        statistics: tuple[Array, Array] = twin("forms.fourier").sums(
             values, centre, omega, coefficients, sample_weights, member_weights
         )
-        return found
+        return statistics
     xp = namespace(values)
     m, n, draws = values.shape
     # Memory that is used again and again stays in the cache, and costs no page faults.
     transforms = [
         _transforms(
-            (values[part, ...] - centre[:, None]) * omega[:, None],
-            None if sample_weights is None else sample_weights[part, ...],
+            (values[chunk, ...] - centre[:, None]) * omega[:, None],
+            None if sample_weights is None else sample_weights[chunk, ...],
             coefficients.shape[0],
             budget,
         )
-        for part in pieces(m, n * draws, budget // 2, values)
+        for chunk in pieces(m, n * draws, budget // 2, values)
     ]
     phi = xp.concat(transforms, axis=0)
     c = xp.matrix_transpose(coefficients)
@@ -177,13 +177,13 @@ def _transforms(angles: Array, weights: Array | None, count: int, budget: int) -
     step = math.isqrt(count - 1) + 1
     m, n, draws = angles.shape
     product: Array | float = 0.0
-    for part in pieces(draws, m * n, budget // 2, angles):
-        z = xp.cos(angles[..., part]) + 1j * xp.sin(angles[..., part])
+    for chunk in pieces(draws, m * n, budget // 2, angles):
+        z = xp.cos(angles[..., chunk]) + 1j * xp.sin(angles[..., chunk])
         below = _powers(z, step + 1)
         above = _powers(below[-1], -(-count // step))
         rows = xp.stack(above, axis=-2)
         if weights is not None:
-            rows = rows * weights[..., None, part]
+            rows = rows * weights[..., None, chunk]
         product = product + rows @ xp.stack(below[:-1], axis=-1)
     share = 1.0 / draws if weights is None else 1.0
     return share * xp.reshape(product, (m, n, -1))[..., :count]
@@ -191,7 +191,7 @@ def _transforms(angles: Array, weights: Array | None, count: int, budget: int) -
 
 def _powers(z: Array, count: int) -> list[Array]:
     """1, z, z², …"""
-    found = [namespace(z).ones_like(z)]
+    powers = [namespace(z).ones_like(z)]
     for _ in range(1, count):
-        found.append(found[-1] * z)
-    return found
+        powers.append(powers[-1] * z)
+    return powers

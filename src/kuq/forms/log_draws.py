@@ -83,9 +83,9 @@ def _source(law: Law) -> Source:
 def _entropy(law: Law, measure: Measure) -> Array:
     """(n,)."""
     source = _source(law)
-    known = source.distribution.differential_entropy()
-    if known is not None:
-        return known[0, ...]
+    closed_form = source.distribution.differential_entropy()
+    if closed_form is not None:
+        return closed_form[0, ...]
     if tells_entropy(law):
         return law_entropy(law)[0, ...]
     if source.count == 0:
@@ -123,11 +123,11 @@ def _mean(law: Law, others: list[Law], measure: Measure, value: Callable[[Array]
     xp = namespace(draws)
     total: Array | float = 0.0
     each = 8 * len(others) * math.prod(draws.shape[1:])
-    for part in pieces(source.count, each, measure.budget, draws):
-        some = draws[part, ...]
-        logs = xp.stack([_source(q).distribution.log_density(some)[:, 0, :] for q in others])
-        own = next(k for k, q in enumerate(others) if q is law)
-        if any_true(xp.isinf(logs[own, ...])):
+    for chunk in pieces(source.count, each, measure.budget, draws):
+        outcomes = draws[chunk, ...]
+        logs = xp.stack([_source(q).distribution.log_density(outcomes)[:, 0, :] for q in others])
+        position = next(k for k, q in enumerate(others) if q is law)
+        if any_true(xp.isinf(logs[position, ...])):
             raise ParameterError(
                 "Monte Carlo of the log score needs laws with a density, got one with a scale of "
                 "zero; use a kernel score, or give every member a positive scale"

@@ -45,8 +45,8 @@ class LogPanels(OnTheLine):
         members, n, d, _ = laws.loc.shape
         flat = (np.reshape(a, (members, n * d, -1)) for a in laws)
         kind, left = measure.question
-        found = module.statistics(*flat, stack.member_weights(), kind, left, measure.rtol)
-        shaped = (np.reshape(a, (*a.shape[:-1], n, d)) for a in found)
+        statistics = module.statistics(*flat, stack.member_weights(), kind, left, measure.rtol)
+        shaped = (np.reshape(a, (*a.shape[:-1], n, d)) for a in statistics)
         entropies, values, lost = shaped
         return Statistics(entropies.sum(axis=-1), values.sum(axis=-1), lost.any(axis=-1))
 

@@ -83,8 +83,8 @@ def _equal_steps(values: Array) -> Array:
     count = values.shape[-1]
     share = from_numpy(_shares(count), values)
     rows = pieces(values.shape[0], math.prod(values.shape[1:]), _AT_ONCE, values)
-    parts = [_gaps(xp.sort(values[part, ...], axis=-1, stable=False)) @ share for part in rows]
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    steps = [_gaps(xp.sort(values[chunk, ...], axis=-1, stable=False)) @ share for chunk in rows]
+    return steps[0] if len(steps) == 1 else xp.concat(steps, axis=0)
 
 
 @functools.lru_cache(maxsize=64)
@@ -147,8 +147,8 @@ def _spread(stack: Stack) -> Array:
         members, count = group.atoms.lead[0], group.count
         weights = group.full_weights()
         for m in range(members):
-            own = xp.zeros_like(values)
-            left, right = own[..., :start], own[..., start + count :]
+            zeros = xp.zeros_like(values)
+            left, right = zeros[..., :start], zeros[..., start + count :]
             row = xp.concat([left, weights[m], right], axis=-1)
             steps.append(
                 xp.cumulative_sum(xp.take_along_axis(row, order, axis=-1), axis=-1)[..., :-1]

@@ -72,8 +72,8 @@ class Spectral(Form):
         of_points = shares * np.stack([member.is_point for member in members])
         pointed = np.sum(of_points, axis=0)  # their weight, (n,)
         spread: np.ndarray = np.zeros_like(weights)
-        for part in (np.stack(real), np.stack(imaginary)):
-            spread = spread + _spread(part, shares[..., None]) - _spread(part, of_points[..., None])
+        for x in (np.stack(real), np.stack(imaginary)):
+            spread = spread + _spread(x, shares[..., None]) - _spread(x, of_points[..., None])
         total = _with_left_tail(2 * weights * spread) + 2 * pointed * (1 - pointed) * beyond
         close = _DIGITS / measure.rtol
         kept = nodes.usable & (total > close * close * np.max(np.stack(entropies), axis=0))

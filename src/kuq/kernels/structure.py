@@ -116,8 +116,8 @@ class Differences:
         xp = namespace(gap)
         size = xp.abs(gap)
         zero = size <= 0
-        some = xp.where(zero, xp.ones_like(size), size) ** self.power
-        return math.sqrt(2) * xp.where(zero, xp.zeros_like(size), some)
+        powers = xp.where(zero, xp.ones_like(size), size) ** self.power
+        return math.sqrt(2) * xp.where(zero, xp.zeros_like(size), powers)
 
     def _pairs(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         if d < 2:
