@@ -206,11 +206,8 @@ class Prediction(ABC):
         return self.in_jax() if arrays and follows(self.reference, arrays) else self
 
     @abstractmethod
-    def _describe(self) -> str:
-        """The name and the sizes that the summary shows."""
-
     def __repr__(self) -> str:
-        return self._describe()
+        """The name and the sizes."""
 
 
 class Parametric(Prediction):
@@ -271,7 +268,7 @@ class Parametric(Prediction):
         moved.dtype = to_jax(np.zeros((), self.dtype)).dtype
         return moved
 
-    def _describe(self) -> str:
+    def __repr__(self) -> str:
         sizes = f"batch={self.batch_shape}{self._sizes()}, event={self.event_shape}"
         return f"{type(self).__name__}({sizes})"
 

@@ -312,7 +312,7 @@ class Ensemble(Prediction):
         groups = [Law.joined(list(alike)) for _, alike in groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), self.weights)
 
-    def _describe(self) -> str:
+    def __repr__(self) -> str:
         groups = ""
         for level in range(1, self.depth):
             count = len(np.unique(self.paths[:, :level], axis=0))

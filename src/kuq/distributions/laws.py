@@ -228,8 +228,7 @@ class Stack:
         """A part of the batch."""
         if rows == slice(0, self.batch_count):  # recorded operations are not free
             return self
-        groups = tuple(group.index(lambda a: a[:, rows]) for group in self.groups)
-        return Stack(groups, self.weights)
+        return self.map(lambda law: law.index(lambda a: a[:, rows]))
 
     def take(self, index: Array) -> Stack:
         """Some batch entries, by position."""
