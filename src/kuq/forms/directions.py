@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -96,17 +97,14 @@ def over_pieces(
     def piece(place: Piece) -> Sequence[np.ndarray]:
         return compute(_projections(stack, vectors[:, place.directions], place.entries), place)
 
-    parts = []
-    for start in range(0, n, entries):
-        here = slice(start, min(start + entries, n))
-        places = [Piece(here, slice(k, min(k + step, count))) for k in range(0, count, step)]
-        parts.append(places)
-    sums = iter(in_threads(piece, [place for places in parts for place in places], threads))
-    columns = []
-    for places in parts:
-        results = [next(sums) for _ in places]
-        columns.append([sum(values[1:], start=values[0]) for values in zip(*results, strict=True)])
-    return [np.concatenate(values, axis=-1) for values in zip(*columns, strict=True)]
+    rows = [slice(i, min(i + entries, n)) for i in range(0, n, entries)]
+    columns = [slice(k, min(k + step, count)) for k in range(0, count, step)]
+    results = in_threads(piece, map(Piece._make, itertools.product(rows, columns)), threads)
+    sums = []
+    for i in range(0, len(results), len(columns)):
+        of_rows = zip(*results[i : i + len(columns)], strict=True)
+        sums.append([sum(values[1:], start=values[0]) for values in of_rows])
+    return [np.concatenate(values, axis=-1) for values in zip(*sums, strict=True)]
 
 
 def _projections(stack: Stack, vectors: np.ndarray, entries: slice) -> np.ndarray:

@@ -65,8 +65,8 @@ class Distances(Form, Differentiated):
 
         def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
             draws = shared._replace(values=_in_doubles([np.asarray(detach(x)) for x in arrays]))
-            statistics = _statistics(measure, draws)
-            if any_true(statistics.lost):
+            entropies, dispersion, lost = _statistics(measure, draws)
+            if any_true(lost):
                 return None
             profile = profile_of(measure.score)
             assert profile is not None
@@ -84,9 +84,7 @@ class Distances(Form, Differentiated):
                     for start, (m, count) in zip(starts, sizes, strict=False)
                 ]
 
-            return asked @ np.concatenate(
-                [statistics.entropies, statistics.dispersion[None]]
-            ), slopes
+            return asked @ np.concatenate([entropies, dispersion[None]]), slopes
 
         return run
 
@@ -118,8 +116,9 @@ def _in_doubles(draws: Sequence[np.ndarray]) -> np.ndarray:
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
     profile = profile_of(measure.score)
     assert profile is not None
-    sums = twin("forms.distances").statistics(*profile, measure.bandwidth, *draws)
-    entropies, dispersion, between = sums
+    entropies, dispersion, between = twin("forms.distances").statistics(
+        *profile, measure.bandwidth, *draws
+    )
     return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
 
 

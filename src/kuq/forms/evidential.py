@@ -88,7 +88,8 @@ class EvidentialPairs(Evidential):
 
     def applies(self, problem: Problem) -> bool:
         compiled = problem.reading is Reading.COMPILED
-        return compiled and problem.only(NormalInverseGammas) and _is_gaussian(problem)
+        gaussian = isinstance(problem.score, Gaussian)
+        return compiled and gaussian and problem.only(NormalInverseGammas)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         nu, alpha, beta = _parameters(stack)
@@ -106,10 +107,6 @@ class EvidentialPairs(Evidential):
         return Statistics(parts.aleatoric[None, :], parts.epistemic, lost.any(axis=-1))
 
 
-def _is_gaussian(problem: Problem) -> bool:
-    return isinstance(problem.score, Gaussian)
-
-
 @final
 class EvidentialScales(Evidential):
     """Radial kernels: at the scale of the Gaussian kernel, or integrated over scales."""
@@ -122,7 +119,7 @@ class EvidentialScales(Evidential):
 
     def scratch(self, problem: Problem) -> int:
         # One scale is computed with two at the end of the table, for the powers beyond it.
-        nodes = 3 if _is_gaussian(problem) else _NODES
+        nodes = 3 if isinstance(problem.score, Gaussian) else _NODES
         return evidential.core_size(_RTOL) * nodes * problem.dimension
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
@@ -194,11 +191,8 @@ def _heavy_coordinates(
 
 def _order(heaviest: Array, degree: float) -> float:
     """The power with which the integrand starts, next to t and t²."""
-    if degree:
-        lowest = (
-            degree / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
-        )
-        return min(2 * max(lowest, degree / 2), 1 + degree / 2)
-    return (
-        TRACED_DF / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
-    )
+    if is_traced(heaviest):
+        lowest = (degree or TRACED_DF) / 2
+    else:
+        lowest = float(namespace(heaviest).min(detach(heaviest)))
+    return min(2 * max(lowest, degree / 2), 1 + degree / 2) if degree else lowest

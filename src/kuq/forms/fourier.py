@@ -23,7 +23,7 @@ import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, namespace
 from kuq._compiled import twin
-from kuq.distributions.laws import Law, Stack, draws_of
+from kuq.distributions.laws import Stack, draws_of
 from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
 from kuq.kernels.gaussian import Gaussian
 from kuq.tiles import CACHE_ELEMENTS, pieces
@@ -58,8 +58,8 @@ class Fourier(Form):
         width = measure.width(0) + xp.zeros_like(high)
         period = high - low + _REACH * detach(width)
         terms = _REACH / math.pi * period / detach(width) + 2
-        draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
-        long = _PARTNERS_PER_TERM * terms > draws
+        counts = [group.count for group in stack.groups for _ in range(group.atoms.lead[0])]
+        long = _PARTNERS_PER_TERM * terms > sum(counts)
         count = int(xp.max(xp.where(long | xp.isnan(terms), xp.ones_like(terms), terms)))
         if count == 1:
             nothing = xp.zeros_like(values[..., 0])
@@ -77,18 +77,13 @@ class Fourier(Form):
         )
         entropies = (1 - within) / 2
         small = entropies < _SMALLEST_ENTROPY
-        if any(group.count == 1 for group in stack.groups):
-            single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
+        if 1 in counts:  # point masses, whose entropy is exactly zero
+            single = constants([float(count) for count in counts], values)[:, None] == 1
             entropies, small = xp.where(single, xp.zeros_like(within), entropies), small & ~single
         lost = long | xp.any(small, axis=0)
         if stack.member_count > 1:
             lost = lost | (dispersion < _SMALLEST_DISPERSION)
         return Statistics(entropies, dispersion, lost)
-
-
-def _single(group: Law, like: Array) -> Array:
-    """Whether members are point masses, whose entropy is exactly zero, (m,)."""
-    return constants([float(group.count)] * int(group.atoms.lead[0]), like) == 1
 
 
 def _columns(stack: Stack) -> tuple[Array, Array | None]:

@@ -204,12 +204,9 @@ def _compiled(measure: Measure, atoms: ScalarAtoms) -> Statistics:
 def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     profile = profile_of(measure.kernel)
     assert profile is not None
-    weights = atoms.weights
-    if weights is None:
-        weights = np.ones_like(atoms.loc)
-    width = measure.bandwidth
-    if width is None:  # a homogeneous kernel comes in units of its own
-        width = 1.0
+    weights = np.ones_like(atoms.loc) if atoms.weights is None else atoms.weights
+    # A homogeneous kernel comes in units of its own.
+    width = 1.0 if measure.bandwidth is None else measure.bandwidth
     entropies, total, size = twin("forms.scalar_pairs").statistics(
         *profile, width, *atoms._replace(weights=weights)
     )

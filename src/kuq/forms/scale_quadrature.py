@@ -113,8 +113,9 @@ class OverScales(AtomPairs, Expecting):
         kernel = measure.kernel
         assert isinstance(kernel, Radial)
         if isinstance(p.atoms, Points) and isinstance(q.atoms, Points):
-            x, y = p.atoms.value[..., :, None, :], q.atoms.value[..., None, :, :]
-            return mean_over_pairs(kernel.diagonal + between_points(measure, x, y), p, q)
+            return mean_over_pairs(
+                kernel.diagonal + self.divergence(measure, p.atoms, q.atoms), p, q
+            )
         left, right = _promoted(p.atoms.expand(0), q.atoms.expand(1))
         overlap_at = _overlaps(measure, left, right)
 

@@ -96,7 +96,8 @@ def _shares(count: int) -> np.ndarray:
 
 def _weighted_steps(values: Array, weights: Array) -> Array:
     xp = namespace(values)
-    values, weights = _sorted(values, weights)
+    order = xp.argsort(values, axis=-1, stable=False)
+    values, weights = (xp.take_along_axis(a, order, axis=-1) for a in (values, weights))
     below = xp.cumulative_sum(weights, axis=-1)[..., :-1]
     # Summed from the other end: one less F would have no digits far out on the right.
     above = xp.flip(xp.cumulative_sum(xp.flip(weights, axis=-1), axis=-1), axis=-1)[..., 1:]
@@ -159,12 +160,6 @@ def _spread(stack: Stack) -> Array:
     for m, step in enumerate(steps):
         spread = spread + w[m] * (step - mean) ** 2
     return 2 * xp.sum(spread * gaps, axis=-1)
-
-
-def _sorted(values: Array, weights: Array) -> tuple[Array, Array]:
-    xp = namespace(values)
-    order = xp.argsort(values, axis=-1, stable=False)
-    return xp.take_along_axis(values, order, axis=-1), xp.take_along_axis(weights, order, axis=-1)
 
 
 def _gaps(values: Array) -> Array:
