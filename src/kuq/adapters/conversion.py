@@ -59,14 +59,14 @@ def as_distribution(obj: Any, *, event_ndim: int | None = None) -> Prediction:
     library = _library(obj)
     if refusal := no_prediction(obj):
         raise ParameterError(refusal)
+    prediction: Prediction | None
     if library in ADAPTERS:
         prediction = import_module(ADAPTERS[library]).convert(obj, event_ndim)
     else:
         prediction = from_forecast(obj, event_ndim)
     if prediction is None:
         raise ParameterError(_unknown(obj, library))
-    converted: Prediction = prediction
-    return converted
+    return prediction
 
 
 def _library(obj: object) -> str:
