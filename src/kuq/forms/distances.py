@@ -17,7 +17,6 @@ from kuq.forms.form import (
     Form,
     Measure,
     Problem,
-    Reading,
     Slopes,
     Statistics,
     by_statistics,
@@ -40,7 +39,7 @@ _MOST_NUMBERS = 2**18
 @final
 class Distances(Form, Differentiated):
     def applies(self, problem: Problem) -> bool:
-        if problem.reading is not Reading.COMPILED or not problem.only(Points):
+        if not problem.compiled or not problem.only(Points):
             return False
         product = problem.atoms > _MANY_DRAWS and problem.dimension > _MANY_COORDINATES
         product |= problem.atoms * problem.dimension > _MOST_NUMBERS

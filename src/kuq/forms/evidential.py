@@ -14,7 +14,7 @@ from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.laws import Stack
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.base import ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -87,9 +87,8 @@ class EvidentialPairs(Evidential):
     method = "quadrature"
 
     def applies(self, problem: Problem) -> bool:
-        compiled = problem.reading is Reading.COMPILED
         gaussian = isinstance(problem.score, Gaussian)
-        return compiled and gaussian and problem.only(NormalInverseGammas)
+        return problem.compiled and gaussian and problem.only(NormalInverseGammas)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         nu, alpha, beta = _parameters(stack)

@@ -107,9 +107,7 @@ class Problem:
             draws = None if source is None else source.count
             sizes = atoms.lead[0], law.count, atoms.inner
             groups.append(Group(type(atoms), *sizes, weighted, law.is_itself, draws))
-        double = reading in (Reading.COMPILED, Reading.NUMPY) or (
-            widen(reference[:0]).dtype.itemsize == 8
-        )
+        double = isinstance(reference, np.ndarray) or widen(reference[:0]).dtype.itemsize == 8
         dimension = stack.groups[0].atoms.dimension
         local = score.local
         question = question if local else PAIRS
@@ -126,6 +124,15 @@ class Problem:
     def atoms(self) -> int:
         """Atoms of all members."""
         return sum(group.members * group.atoms for group in self.groups)
+
+    @property
+    def compiled(self) -> bool:
+        return self.reading is Reading.COMPILED
+
+    @property
+    def numpy(self) -> bool:
+        """Whether the arrays are NumPy's, for compiled code or not."""
+        return self.compiled or self.reading is Reading.NUMPY
 
     @property
     def readable(self) -> bool:

@@ -24,7 +24,7 @@ import numpy as np
 from kuq._array import Array, constants, detach, from_numpy, namespace
 from kuq._compiled import twin
 from kuq.distributions.laws import Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.gaussian import Gaussian
 from kuq.tiles import CACHE_ELEMENTS, pieces
 
@@ -48,7 +48,7 @@ class Fourier(Form):
         return kernel and readable and problem.scalar_draws and problem.atoms >= _FEWEST_DRAWS
 
     def scratch(self, problem: Problem) -> int:
-        return -(-problem.atoms // (8 if problem.reading is Reading.COMPILED else 4))
+        return -(-problem.atoms // (8 if problem.compiled else 4))
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         """Lost are entries whose series is too long, or whose results are too small against 1."""

@@ -19,7 +19,7 @@ import numpy as np
 from kuq.distributions.laws import Stack
 from kuq.expectations.scales import grid_step, is_narrow
 from kuq.forms.directions import Directions, Piece, over_pieces, unit_vectors
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels import log_gamma_law
 from kuq.kernels.base import Bounded, ScaleMixture, Score
 from kuq.kernels.gaussian import Gaussian
@@ -36,10 +36,10 @@ class Frequencies(Form):
     sampled = True
 
     def applies(self, problem: Problem) -> bool:
-        numpy = problem.reading in (Reading.COMPILED, Reading.NUMPY)
         score = problem.score
         mixed = isinstance(score, Bounded) and isinstance(score, ScaleMixture)
-        return problem.outnumbers_directions and numpy and (mixed or isinstance(score, Gaussian))
+        bounded = mixed or isinstance(score, Gaussian)
+        return problem.outnumbers_directions and problem.numpy and bounded
 
     def scratch(self, problem: Problem) -> int:
         return problem.members

@@ -33,7 +33,6 @@ from kuq.forms.form import (
     Form,
     Measure,
     Problem,
-    Reading,
     Slopes,
     Statistics,
     by_statistics,
@@ -71,7 +70,7 @@ class ScalarPairs(Form, Expecting, Crossing, PairsDifferentiated):
 
     def scratch(self, problem: Problem) -> int:
         count = sum(group.members * group.atoms * group.inner for group in problem.groups)
-        if problem.reading is Reading.COMPILED:
+        if problem.compiled:
             return count
         return 3 * count if count > 16 else count * count
 
@@ -80,8 +79,7 @@ class ScalarPairs(Form, Expecting, Crossing, PairsDifferentiated):
         return several or isinstance(problem.score, Laplace)
 
     def any_units(self, problem: Problem) -> bool:
-        compiled = problem.reading is Reading.COMPILED
-        return compiled or (problem.absolute and problem.reading is Reading.NUMPY)
+        return problem.compiled or (problem.absolute and problem.numpy)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         atoms = flattened(stack)
@@ -114,7 +112,7 @@ class DrawPairs(Form, PairsDifferentiated):
     def applies(self, problem: Problem) -> bool:
         name, _ = profile_of(problem.score) or ("", 0.0)
         supported = name in ("power", "bump", "rational")
-        return supported and problem.scalar_draws and problem.reading is Reading.COMPILED
+        return supported and problem.scalar_draws and problem.compiled
 
     def scratch(self, problem: Problem) -> int:
         return problem.atoms

@@ -113,9 +113,8 @@ class OverScales(AtomPairs, Expecting):
         kernel = measure.kernel
         assert isinstance(kernel, Radial)
         if isinstance(p.atoms, Points) and isinstance(q.atoms, Points):
-            return mean_over_pairs(
-                kernel.diagonal + self.divergence(measure, p.atoms, q.atoms), p, q
-            )
+            values = kernel.diagonal + self.divergence(measure, p.atoms, q.atoms)
+            return mean_over_pairs(values, p, q)
         left, right = _promoted(p.atoms.expand(0), q.atoms.expand(1))
         overlap_at = _overlaps(measure, left, right)
 

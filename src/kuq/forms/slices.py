@@ -14,7 +14,7 @@ import numpy as np
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack
 from kuq.forms.directions import Piece, over_pieces, unit_vectors
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.sorted_draws import entropies_by_sorting
 
 
@@ -24,8 +24,7 @@ class Slices(Form):
     sampled = True
 
     def applies(self, problem: Problem) -> bool:
-        numpy = problem.reading in (Reading.COMPILED, Reading.NUMPY)
-        return problem.outnumbers_directions and problem.absolute and numpy
+        return problem.outnumbers_directions and problem.absolute and problem.numpy
 
     def scratch(self, problem: Problem) -> int:
         return problem.members

@@ -22,7 +22,7 @@ from kuq.forms.evidential import (
     EvidentialScales,
 )
 from kuq.forms.exponential_draws import ExponentialDraws
-from kuq.forms.form import Crossing, Form, Problem, Reading
+from kuq.forms.form import Crossing, Form, Problem
 from kuq.forms.fourier import Fourier
 from kuq.forms.frequencies import Frequencies
 from kuq.forms.gram import Gram
@@ -141,7 +141,7 @@ def no_form(problem: Problem) -> NoClosedFormError:
 
 
 def _no_directions(problem: Problem) -> ParameterError:
-    if problem.reading not in (Reading.COMPILED, Reading.NUMPY):
+    if not problem.numpy:
         return ParameterError(
             "directions need arrays on the CPU whose values can be read, and have no gradient; "
             "pass tensor.detach(), call outside of jit and grad, or leave directions out"
