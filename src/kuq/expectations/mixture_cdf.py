@@ -42,16 +42,16 @@ def dispersion(
     step = xp.where(usable, step, xp.ones_like(step))
     scale = xp.where(usable[:, None], scale, xp.ones_like(scale))
     most = int(xp.max(xp.where(usable, points, xp.ones_like(points))))
-    members, columns, count = scale.shape
+    members, n, count = scale.shape
     out = []
-    for part in pieces(columns, members * count * most, budget, loc):
-        total = xp.zeros_like(step[part])
-        for q in pieces(most, members * count * (part.stop - part.start), budget, loc):
+    for rows in pieces(n, members * count * most, budget, loc):
+        total = xp.zeros_like(step[rows])
+        for q in pieces(most, members * count * (rows.stop - rows.start), budget, loc):
             offset = xp.arange(q.start, q.stop, dtype=loc.dtype, device=loc.device)
-            x = (start[part, None] + step[part, None] * offset)[..., None]
-            laws = (a[:, part, None, :] for a in (weights, gap, scale))
-            total = total + xp.sum(_variance(shares, x - loc[part, None, :], x > 0, *laws), axis=-1)
-        out.append(2 * step[part] * total)
+            x = (start[rows, None] + step[rows, None] * offset)[..., None]
+            laws = (a[:, rows, None, :] for a in (weights, gap, scale))
+            total = total + xp.sum(_variance(shares, x - loc[rows, None, :], x > 0, *laws), axis=-1)
+        out.append(2 * step[rows] * total)
     return xp.concat(out), usable
 
 
@@ -62,9 +62,9 @@ def even_grid(loc: Array, scale: Array, axis: int | tuple[int, ...]) -> tuple[Ar
     start = xp.min(loc - _WING * scale, axis=axis)
     end = xp.max(loc + _WING * scale, axis=axis)
     step = _STEP * xp.min(scale, axis=axis)
-    known = (step > 0) & xp.isfinite(end - start)
-    points = xp.ceil((end - start) / xp.where(known, step, xp.ones_like(step))) + 1
-    return start, step, xp.where(known, points, xp.full_like(points, math.inf))
+    finite = (step > 0) & xp.isfinite(end - start)
+    points = xp.ceil((end - start) / xp.where(finite, step, xp.ones_like(step))) + 1
+    return start, step, xp.where(finite, points, xp.full_like(points, math.inf))
 
 
 def _variance(
