@@ -112,11 +112,13 @@ class _Smooth:
     def each(self, z: Values) -> Values:
         """The standard distribution function of every component."""
         normal, heavy = self._by_kind(z)
-        return _joined(special.ndtr(normal), special.stdtr(self.df, heavy))
+        near, far, log_tail = _student_tails(self.df, heavy)
+        return _joined(special.ndtr(normal), np.where(far, np.exp(log_tail), near))
 
     def log_each(self, z: Values) -> Values:
         normal, heavy = self._by_kind(z)
-        return _joined(special.log_ndtr(normal), np.log(special.stdtr(self.df, heavy)))
+        near, far, log_tail = _student_tails(self.df, heavy)
+        return _joined(special.log_ndtr(normal), np.where(far, log_tail, np.log(near)))
 
     def log_densities(self, z: Values) -> Values:
         """Of every standard component."""
@@ -140,12 +142,34 @@ def _joined(normal: Values, heavy: Values) -> Values:
     return np.concatenate([normal, heavy]) if len(heavy) else np.asarray(normal)
 
 
+# Far out, where the routines for Student-t laws fail, their tail is a power of |z| to rounding.
+
+
+def _far(df: Values) -> Values:
+    """log |z| from which on it is."""
+    return np.asarray(23 + np.log1p(df))
+
+
+def _log_power(df: Values) -> Values:
+    """log of F(z)·|z|^df there."""
+    return np.asarray(df * np.log(df) / 2 - np.log(df) - special.betaln(df / 2, 0.5))
+
+
+def _student_tails(df: Values, z: Values) -> tuple[Values, NDArray[np.bool_], Values]:
+    """F(z) if it is near, whether it is far out, and the logarithm of F(z) there."""
+    with np.errstate(divide="ignore"):
+        log_size = np.log(np.maximum(-z, 0.0))
+    far = log_size > _far(df)
+    size = np.where(far, log_size, 0.0)
+    log_tail = _log_power(df) - df * size if far.any() else size
+    return special.stdtr(df, z), far, log_tail
+
+
 def _student_quantile(df: Values, p: Values) -> Values:
     """Of the standard Student-t law at p ≤ ½."""
     near = np.asarray(special.stdtrit(df, p))
-    # Far out, where the routine fails, the tail is a power to rounding.
-    log_far = -(np.log(p * df) + special.betaln(df / 2, 0.5)) / df + np.log(df) / 2
-    return np.asarray(np.where(log_far > 23, -np.exp(log_far), near))
+    log_size = (_log_power(df) - np.log(p)) / df
+    return np.asarray(np.where(log_size > _far(df), -np.exp(log_size), near))
 
 
 class _Points(NamedTuple):

@@ -32,9 +32,12 @@ def dispersion(
 ) -> tuple[Array, Array]:
     """Σ w_i w_j D_ij of members (M, n, K) with matched components, and where it can be used, (n,).
 
-    It is 2 ∫ Var_m F_m dx, from the differences of all members to the first one.
+    It is 2 ∫ Var_m F_m dx, from the differences of all members to the first one. That is the one
+    with the largest weight: it has at least the share 1/M of every digit that they cost.
     """
     xp = namespace(loc)
+    order = xp.argsort(detach(shares), descending=True, stable=True)
+    shares, weights, loc, scale = (xp.take(a, order, axis=0) for a in (shares, weights, loc, scale))
     gap = loc - loc[:1, ...]  # before a common offset takes digits
     loc = loc[0, ...] - loc[0, :, :1]
     start, step, points = even_grid(loc + gap, scale, axis=(0, 2))

@@ -19,8 +19,8 @@ from kuq.kernels.base import Score
 from kuq.kernels.laplace import Laplace
 from kuq.kernels.matern import Matern
 
-#: The shares of P_2 and P_3 in the profiles of Matérn kernels.
-_SHARES = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1 / 3, 2 / 3)}
+#: The shares of P_1, P_2 and P_3 in the profiles of Matérn kernels.
+_SHARES = {0.5: (1.0, 0.0, 0.0), 1.5: (0.0, 1.0, 0.0), 2.5: (0.0, 1 / 3, 2 / 3)}
 
 #: Dispersions below this fraction of all pairs have lost their digits.
 _CLOSE = 1e-6
