@@ -494,7 +494,7 @@ def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
 
 
 def _over_terms(score: Score, of_term: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
-    """Sums over the terms of a score of every array that ``of_term`` gives, and lists of the rest."""
+    """Sums over terms of a score of every array that ``of_term`` gives, and lists of the rest."""
     terms = score.parts
     if len(terms) == 1:
         return [(value,) if isinstance(value, str) else value for value in of_term(terms[0])]

@@ -45,16 +45,18 @@ def over_directions(
     score = resolve_bandwidths(score, predictions, options)
     means, squares, methods = [], [], []
     for position, term in enumerate(score.parts):
-        own, known = staged(term, options, predictions)
+        staged_term, transformed = staged(term, options, predictions)
         directions = options.directions._replace(seed=(options.seed, position))
-        seen = views(own, options, *known)
+        seen = views(staged_term, options, *transformed)
         stack = Stack(tuple(group for view in seen for group in view.stack.groups))
         sampled, method = planned(seen[0].score, stack, options)
         units = directions.units(stack.groups[0].atoms.dimension) if sampled else [directions]
-        alone = score.changed(parts=(own,))
+        alone = score.changed(parts=(staged_term,))
 
-        def by(unit: Directions, known: Any = known, alone: Score = alone) -> Sequence[Array]:
-            return ask(*known, alone, dataclasses.replace(options, directions=unit))
+        def by(
+            unit: Directions, transformed: Any = transformed, alone: Score = alone
+        ) -> Sequence[Array]:
+            return ask(*transformed, alone, dataclasses.replace(options, directions=unit))
 
         mean, square = _spread(by, units)
         means.append(mean)

@@ -137,21 +137,21 @@ def _row_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[
     for i in range(p.atoms.lead[0]):
         first = i + 1 if same else 0
         left = p.index(itemgetter(slice(i, i + 1)))
-        for part in pieces(q.atoms.lead[0] - first, each, budget, q.atoms.reference):
-            some = slice(part.start + first, part.stop + first)
-            right = q.index(itemgetter(some))
-            yield PairBlock(np.asarray([i]), np.arange(some.start, some.stop), left, right)
+        for chunk in pieces(q.atoms.lead[0] - first, each, budget, q.atoms.reference):
+            columns = slice(chunk.start + first, chunk.stop + first)
+            right = q.index(itemgetter(columns))
+            yield PairBlock(np.asarray([i]), np.arange(columns.start, columns.stop), left, right)
 
 
 def _gathered_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[PairBlock]:
     """Copies of many pairs at once, where a row would be too short for its overhead."""
     shape = (p.atoms.lead[0], q.atoms.lead[0])
     rows, columns = np.triu_indices(shape[0], 1) if same else np.indices(shape).reshape(2, -1)
-    for part in pieces(len(rows), each, budget, p.atoms.reference):
-        i, j = (index_array(x[part], p.atoms.reference) for x in (rows, columns))
+    for chunk in pieces(len(rows), each, budget, p.atoms.reference):
+        i, j = (index_array(x[chunk], p.atoms.reference) for x in (rows, columns))
         yield PairBlock(
-            rows[part],
-            columns[part],
+            rows[chunk],
+            columns[chunk],
             _taken(p, i),
             _taken(q, j),
         )

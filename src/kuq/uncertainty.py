@@ -216,9 +216,9 @@ def decompose(
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
     ask = functools.partial(answers.decompose, estimator=estimator)
-    found = _uncertainty(ask, prediction, score, options, estimator, unbiased)
+    result = _uncertainty(ask, prediction, score, options, estimator, unbiased)
     few = _typical_values(prediction)
-    return found if few is None else dataclasses.replace(found, values_per_law=few)
+    return result if few is None else dataclasses.replace(result, values_per_law=few)
 
 
 def _typical_values(prediction: Prediction) -> float | None:
@@ -259,11 +259,11 @@ def _uncertainty(
         _, aleatoric, epistemic, _ = ask(*args)
         return [aleatoric + epistemic, aleatoric, epistemic]
 
-    found = estimates.over_directions(parts, [prediction], score, options)
-    errors = PartErrors(*(_as_array(error, prediction) for error in found.errors))
-    _, aleatoric, epistemic = found.values
+    averages = estimates.over_directions(parts, [prediction], score, options)
+    errors = PartErrors(*(_as_array(error, prediction) for error in averages.errors))
+    _, aleatoric, epistemic = averages.values
     result = _result(
-        prediction, found.score, aleatoric, epistemic, estimator, unbiased, found.method
+        prediction, averages.score, aleatoric, epistemic, estimator, unbiased, averages.method
     )
     return dataclasses.replace(result, standard_error=errors)
 
@@ -276,10 +276,10 @@ def _estimate(
     def answer(*args: Any) -> list[Array]:
         return [ask(*args)]
 
-    found = estimates.over_directions(answer, predictions, score, options)
+    averages = estimates.over_directions(answer, predictions, score, options)
     first, last = predictions[0], predictions[-1]
-    value, error = (_cast(part[0], first, last) for part in (found.values, found.errors))
-    return Estimate(value, error, found.method)
+    value, error = (_cast(arrays[0], first, last) for arrays in (averages.values, averages.errors))
+    return Estimate(value, error, averages.method)
 
 
 def _design(
@@ -317,9 +317,9 @@ def _partition(
     if not options.unbiased_members and not options.unbiased_samples:
         xp = namespace(parts)  # none is negative; what rounding left of equal ones is zero
         parts = xp.where(parts < 0, xp.zeros_like(parts), parts)
-    found = {"noise": _known_with(noise, parts[0, ...])}
-    found |= {name: parts[k, ...] for k, name in enumerate(design.parts)}
-    components = {name: _as_array(part, prediction) for name, part in found.items()}
+    arrays = {"noise": _known_with(noise, parts[0, ...])}
+    arrays |= {name: parts[k, ...] for k, name in enumerate(design.parts)}
+    components = {name: _as_array(array, prediction) for name, array in arrays.items()}
     return Partition(
         total=_as_array(summed(components), prediction),
         components=components,
@@ -473,11 +473,11 @@ def expected_kernel(
     1.0
     """
     options = Options.checked(False, rtol, draws, seed, max_memory)
-    known = as_score(kernel)
-    if not isinstance(known, Kernel):
+    score = as_score(kernel)
+    if not isinstance(score, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
-    p, q = _aligned(p, q, known)
-    return _cast(answers.expected_kernel(p, q, known, options), p, q)
+    p, q = _aligned(p, q, score)
+    return _cast(answers.expected_kernel(p, q, score, options), p, q)
 
 
 @_alone
@@ -552,13 +552,13 @@ def member_influence(
     def changes(
         prediction: Ensemble, score: Score, options: Options
     ) -> tuple[Score, Array, Array, str]:
-        resolved, *found, method = answers.member_parts(prediction, score, options)
-        entropies, matrix = (door.left(part, prediction.reference) for part in found)
+        resolved, *arrays, method = answers.member_parts(prediction, score, options)
+        entropies, matrix = (door.left(array, prediction.reference) for array in arrays)
         parts = scores.leave_one_out(
             entropies, matrix, prediction.member_weights(), options.unbiased_members
         )
         if prediction.member_count < whole.member_count:
-            parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+            parts = tuple(_spread_out(values, counting, whole.member_count) for values in parts)
         aleatoric, epistemic = parts
         return resolved, aleatoric, epistemic, method
 
@@ -607,22 +607,22 @@ def standard_error(
         )
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays).counting()
-    found = standard_errors.standard_errors(prediction, score, options, estimator, over)
+    errors = standard_errors.standard_errors(prediction, score, options, estimator, over)
     aleatoric, epistemic, total = (
-        _as_array(from_numpy(values, prediction.reference), prediction) for values in found.values
+        _as_array(from_numpy(values, prediction.reference), prediction) for values in errors.values
     )
     return StandardError(
         total=total,
         aleatoric=aleatoric,
         epistemic=epistemic,
-        over=found.over,
+        over=errors.over,
         members=prediction.member_count,
-        draws=found.draws,
-        score=found.score,
+        draws=errors.draws,
+        score=errors.score,
         estimator=estimator,
         unbiased=unbiased,
-        method=found.method,
-        units=found.score.units,
+        method=errors.method,
+        units=errors.score.units,
     )
 
 
@@ -662,9 +662,9 @@ def member_test(
             "density"
         )
     prediction = prediction.beside(kernel.arrays)
-    kernel, found = ranks(prediction, kernel, options, count, per_input)
+    kernel, ranked = ranks(prediction, kernel, options, count, per_input)
     statistic, p_value, excess, of_members = (
-        _as_array(from_numpy(values, prediction.reference), prediction) for values in found
+        _as_array(from_numpy(values, prediction.reference), prediction) for values in ranked
     )
     return MemberTest(statistic, p_value, excess, of_members, count, per_input, kernel)
 
