@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -97,19 +97,18 @@ def views(
     term: Term, options: Options, *predictions: Prediction, question: Question = PAIRS
 ) -> list[View]:
     """Predictions as a term sees them together, drawn from where that is needed and asked for."""
-    usable = list(predictions)
     if term.score.local:
-        return _local_views(term, options, usable, question)
-    usable = _drawn_where_needed(term, options, usable)
-    seen = [_view(prediction, term, options) for prediction in usable]
+        return _local_views(term, options, predictions, question)
+    drawn_from = _drawn_where_needed(term, options, predictions)
+    seen = [_view(prediction, term, options) for prediction in drawn_from]
     if isinstance(seen[0].stack.reference, np.ndarray) or not isinstance(term.score, Radial):
         return seen  # a kernel that is nothing but a function needs arrays of its own library
     return _through_the_door(term, seen)
 
 
 def _drawn_where_needed(
-    term: Term, options: Options, predictions: list[Prediction]
-) -> list[Prediction]:
+    term: Term, options: Options, predictions: Sequence[Prediction]
+) -> Sequence[Prediction]:
     if options.draws is None or _has_route(term, *predictions):
         return predictions
     return [
@@ -119,8 +118,8 @@ def _drawn_where_needed(
 
 
 def staged(
-    term: Term, options: Options, predictions: list[Prediction]
-) -> tuple[Term, list[Prediction]]:
+    term: Term, options: Options, predictions: Sequence[Prediction]
+) -> tuple[Term, Sequence[Prediction]]:
     """The same where all is drawn and transformed, which many answers need once."""
     if term.score.local:
         return term, predictions
@@ -135,7 +134,7 @@ def staged(
 
 
 def _local_views(
-    term: Term, options: Options, predictions: list[Prediction], question: Question
+    term: Term, options: Options, predictions: Sequence[Prediction], question: Question
 ) -> list[View]:
     """Laws by their atoms if these tell their densities, else laws that are asked for them."""
     for prediction in predictions:
@@ -566,30 +565,25 @@ def rows_at_once(
     largest = reference.nbytes * max([p.expansion for p in predictions]) + beside
     if largest <= _SHARE * options.max_memory:
         return None
-    rows = predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
-    step = _fitting_rows(predictions, score, options, beside // max(1, rows))
-    return None if step >= rows else step
-
-
-def _fitting_rows(
-    predictions: list[Prediction], score: Score, options: Options, beside: int
-) -> int:
-    """Rows whose copies fit; a function, or an array over the batch, cannot be cut."""
+    if not predictions[0].batch_shape or options.draws is not None:
+        return None
+    # A function, or an array over the batch, cannot be cut.
     stages = [stage for term in score.parts for stage in term.stages]
-    neutral = all(isinstance(stage, (MarginalStage, Select)) for stage in stages)
-    if not neutral or options.draws is not None or not predictions[0].batch_shape:
-        return predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
+    if not all(isinstance(stage, (MarginalStage, Select)) for stage in stages):
+        return None
     if any(is_array(getattr(term.score, "bandwidth", None)) for term in score.parts):
-        return predictions[0].batch_shape[0]
+        return None
     marginal = any(isinstance(stage, MarginalStage) for stage in stages)
-    held = beside
+    rows = predictions[0].batch_shape[0]
+    held = beside // max(1, rows)
     for prediction in predictions:
         two_rows = prediction.rows(slice(0, 2))  # of one row alone nothing has to be moved
         given = arrays_of(two_rows)
         for array in stack_of(two_rows, marginal, options.rtol).arrays():
             if not any(np.may_share_memory(array, source) for source in given):
                 held += array.nbytes // 2
-    return max(1, int(_SHARE * options.max_memory / max(1, held)))
+    step = max(1, int(_SHARE * options.max_memory / max(1, held)))
+    return None if step >= rows else step
 
 
 def _joined(parts: list[Any], axes: tuple[int, ...]) -> Any:
