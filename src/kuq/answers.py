@@ -25,7 +25,7 @@ from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack, is_regular, worst_method
 from kuq.distributions.normal import Point
-from kuq.driver import expectation, over_tiles
+from kuq.driver import concatenated, expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
 from kuq.forms.form import MIXTURE, PAIRS, Question, Statistics, sides
 from kuq.kernels.base import Kernel, Radial, Score, Term
@@ -293,10 +293,8 @@ def level_parts(
             return [aleatoric, _counted(counts, order, levels, stack.has_tails)], method
 
         results = [of_rows(rows) for rows in _rows_of(view.stack, groups, options)]
-        aleatoric, levels = (
-            column[0] if len(column) == 1 else namespace(column[0]).concat(column, axis=-1)
-            for column in map(list, zip(*(result for result, _ in results), strict=True))
-        )
+        arrays = zip(*(result for result, _ in results), strict=True)
+        aleatoric, levels = map(concatenated, arrays)
         return finished(aleatoric, view), finished(levels, view), results[0][1]
 
     aleatoric, levels, methods = _over_terms(score, of_term)

@@ -12,7 +12,6 @@ from kuq._array import (
     Array,
     adopted,
     any_true,
-    as_index,
     detach,
     epsilon,
     index_array,
@@ -47,7 +46,7 @@ from kuq.kernels.base import Kernel, Radial, Score
 from kuq.kernels.energy import Energy
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
-from kuq.tiles import budget_elements, pieces
+from kuq.tiles import budget_elements, pieces, with_entries
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
@@ -80,11 +79,9 @@ def over_tiles(
         width = 1.0 if bandwidth is not None else None
         values, method = over_tiles(score, width, stack.blank(), options, compute, question)
         return [array[..., :0] for array in values], method
-    numpy = type(stack.reference) is np.ndarray
-    if not numpy and _compiled.serves_losses() and door.opens_for_losses(list(stack.arrays())):
-        recorded = None
-        if isinstance(score, Kernel):
-            recorded = _as_one_step(score, bandwidth, stack, options)
+    tensors = type(stack.reference) is not np.ndarray and _compiled.serves_losses()
+    if tensors and isinstance(score, Kernel) and door.opens_for_losses(list(stack.arrays())):
+        recorded = _as_one_step(score, bandwidth, stack, options)
         if recorded is not None:
             return compute(*recorded), "exact"
     return _step_by_step(score, bandwidth, stack, options, compute, question)
@@ -107,17 +104,19 @@ def _as_one_step(
     problem = Problem.of(kernel, wide, compiled=True, directions=options.directions)
     chosen = plan(problem)
     form = chosen.forms[0]
-    if not isinstance(form, Differentiated) or not form.differentiates(problem):
+    if chosen.apart is not None or not isinstance(form, Differentiated):
         return None
-    usual = all(law.tail is None and without_strays(law) is law for law in wide.groups)
+    if not form.differentiates(problem):
+        return None
+    if any(law.tail is not None or without_strays(law) is not law for law in wide.groups):
+        return None
     width = door.entered(bandwidth) if is_array(bandwidth) else bandwidth
     budget = budget_elements(options.max_memory, wide.reference)
     measure = Measure(kernel, width, options.rtol, budget, compiled=True).at(slice(None))
-    if usual and not form.any_units(problem):
+    if not form.any_units(problem):
         measure, (same,), _ = to_units(measure, [wide])
-        usual = same is wide
-    if not usual or chosen.apart is not None:
-        return None
+        if same is not wide:
+            return None
     arrays = [
         np.ascontiguousarray(getattr(law.atoms, name))
         for law in wide.groups
@@ -183,12 +182,8 @@ def _step_by_step(
         if score.weights is not None and not sampled:
             tile_stack = stretched(tile_stack, score.weights)
             tile_measure = dataclasses.replace(tile_measure, score=score.changed(weights=None))
-        return compute(
-            _with_heavy_tails(
-                _statistics(problem, tile_measure, tile_stack), tile_measure, tile_stack
-            ),
-            tile_stack,
-        )
+        statistics = _statistics(problem, tile_measure, tile_stack)
+        return compute(_with_heavy_tails(statistics, tile_measure, tile_stack), tile_stack)
 
     if n * cost <= budget:
         return tile(slice(0, n)), chosen.method
@@ -196,8 +191,7 @@ def _step_by_step(
     # Compiled code has threads of its own, and so have projections.
     threads = 1 if compiled or sampled else threads_for(n * cost, reference)
     results = in_threads(tile, parts, threads)
-    columns = zip(*results, strict=True)
-    return [_concatenated(list(column)) for column in columns], chosen.method
+    return [concatenated(tiles) for tiles in zip(*results, strict=True)], chosen.method
 
 
 def _problem(
@@ -224,11 +218,12 @@ def _with_heavy_tails(statistics: Statistics, measure: Measure, stack: Stack) ->
     xp = namespace(statistics.dispersion)
     parts = []
     for start, law in stack.offsets():
-        entropy = heavy_tails.entropy(measure.score, law)
         if _is_near_its_pole(measure, law):
             unit_measure, (alone,), factor = to_units(measure, [Stack((law,))])
             entropy = heavy_entropy(unit_measure, alone.groups[0])
             entropy = entropy if factor is None else entropy * factor
+        else:
+            entropy = heavy_tails.entropy(measure.score, law)
         h = statistics.entropies[start : start + law.atoms.lead[0], ...]
         parts.append(h if entropy is None else entropy)
     return statistics._replace(entropies=xp.concat(parts, axis=0))
@@ -250,7 +245,8 @@ def _copied(problem: Problem, stack: Stack) -> int:
     return problem.atoms * problem.dimension
 
 
-def _concatenated(parts: list[Array]) -> Array:
+def concatenated(parts: Sequence[Array]) -> Array:
+    """Arrays (…, n) of one tile after the other."""
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=-1)
 
 
@@ -262,10 +258,9 @@ def expectation(
         width = 1.0 if bandwidth is not None else None
         return expectation(kernel, width, left.blank(), right.blank(), options)[:0]
     problem = Problem.of(kernel, Stack((*left.groups, *right.groups)), compiled=False)
-    able = [form for form in FORMS if isinstance(form, Expecting) and form.applies(problem)]
-    if not able:
+    form = next((f for f in FORMS if isinstance(f, Expecting) and f.applies(problem)), None)
+    if form is None:
         raise no_form(problem)
-    form = able[0]
     budget = options.budget(left.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget)
     xp = namespace(left.reference)
@@ -349,37 +344,27 @@ def _solved(
     """The first form, and for entries in which it lost its digits the ones after it."""
     form, others = forms[0], forms[1:]
     statistics = _in_own_units(form, problem, measure, stack)
-    if statistics.lost is None or not others:
+    lost = statistics.lost
+    if lost is None or not others:
         return statistics
-    if is_traced(statistics.lost):
+    xp = namespace(lost)
+    if is_traced(lost):
         again = _solved(others, problem, measure, stack)
-        return _chosen(statistics, again, namespace(statistics.lost).where)
-    if not any_true(statistics.lost):
+        entropies = xp.where(lost, again.entropies, statistics.entropies)
+        return Statistics(entropies, xp.where(lost, again.dispersion, statistics.dispersion))
+    if not any_true(lost):
         return statistics
-    xp = namespace(statistics.lost)
-    index = xp.nonzero(statistics.lost)[0]
+    index = xp.nonzero(lost)[0]
     cost = others[0].scratch(problem)
     tiles = [
         _solved(others, problem, measure.at(index[entries]), stack.take(index[entries]))
         for entries in pieces(index.shape[0], cost, measure.budget, stack.reference)
     ]
-    # The how-manieth lost entry each one is: a gather can be differentiated in every library.
-    place = xp.cumulative_sum(as_index(statistics.lost), axis=0) - 1
-    place = xp.where(statistics.lost, place, xp.zeros_like(place))
-
-    def select(lost: Array, better: Array, plain: Array) -> Array:
-        return xp.where(lost, xp.take(better, place, axis=-1), plain)
-
-    columns = zip(*(tile[:2] for tile in tiles), strict=True)
-    return _chosen(statistics, Statistics(*(_concatenated(list(c)) for c in columns)), select)
-
-
-def _chosen(
-    plain: Statistics, better: Statistics, select: Callable[[Array, Array, Array], Array]
-) -> Statistics:
+    entropies = concatenated([tile.entropies for tile in tiles])
+    dispersion = concatenated([tile.dispersion for tile in tiles])
     return Statistics(
-        select(plain.lost, better.entropies, plain.entropies),
-        select(plain.lost, better.dispersion, plain.dispersion),
+        with_entries(statistics.entropies, lost, entropies),
+        with_entries(statistics.dispersion, lost, dispersion),
     )
 
 
