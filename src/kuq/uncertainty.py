@@ -188,7 +188,7 @@ def decompose(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     estimator = _estimator(estimator, score)
-    score = _known(score)
+    score = as_score(score)
     if not isinstance(prediction, Prediction):
         prediction = as_distribution(prediction)
     if isinstance(prediction, Distribution):
@@ -251,21 +251,30 @@ def _uncertainty(
     unbiased: bool | str,
 ) -> Uncertainty:
     """What ``ask`` says of AU and EU, as a mean over random directions if these are asked for."""
+    errors: PartErrors | None = None
     if options.directions is None:
         resolved, aleatoric, epistemic, method = ask(prediction, score, options)
-        return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+    else:
 
-    def parts(*args: Any) -> list[Array]:
-        _, aleatoric, epistemic, _ = ask(*args)
-        return [aleatoric + epistemic, aleatoric, epistemic]
+        def parts(*args: Any) -> list[Array]:
+            _, aleatoric, epistemic, _ = ask(*args)
+            return [aleatoric + epistemic, aleatoric, epistemic]
 
-    averages = estimates.over_directions(parts, [prediction], score, options)
-    errors = PartErrors(*(_as_array(error, prediction) for error in averages.errors))
-    _, aleatoric, epistemic = averages.values
-    result = _result(
-        prediction, averages.score, aleatoric, epistemic, estimator, unbiased, averages.method
+        averages = estimates.over_directions(parts, [prediction], score, options)
+        resolved, (_, aleatoric, epistemic), _, method = averages
+        errors = PartErrors(*(_as_array(error, prediction) for error in averages.errors))
+    aleatoric = _known_with(aleatoric, epistemic)
+    return Uncertainty(
+        total=_as_array(_sum(aleatoric, epistemic), prediction),
+        aleatoric=_as_array(aleatoric, prediction),
+        epistemic=_as_array(epistemic, prediction),
+        score=resolved,
+        estimator=estimator,
+        unbiased=unbiased,
+        method=method,
+        units=resolved.units,
+        standard_error=errors,
     )
-    return dataclasses.replace(result, standard_error=errors)
 
 
 def _estimate(
@@ -342,28 +351,6 @@ def _check_depth(prediction: Ensemble) -> None:
         )
 
 
-def _result(
-    prediction: Prediction,
-    score: Score,
-    aleatoric: Array,
-    epistemic: Array,
-    estimator: str,
-    unbiased: bool | str,
-    method: str,
-) -> Uncertainty:
-    aleatoric = _known_with(aleatoric, epistemic)
-    return Uncertainty(
-        total=_as_array(_sum(aleatoric, epistemic), prediction),
-        aleatoric=_as_array(aleatoric, prediction),
-        epistemic=_as_array(epistemic, prediction),
-        score=score,
-        estimator=estimator,
-        unbiased=unbiased,
-        method=method,
-        units=score.units,
-    )
-
-
 @_alone
 def entropy(
     p: Prediction,
@@ -385,7 +372,7 @@ def entropy(
     0.25
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = as_score(score)
     p = first_order(p).beside(score.arrays)
     if options.directions is not None:
         return _estimate(answers.entropy, [p], score, options)
@@ -414,7 +401,7 @@ def divergence(
     3.0
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = as_score(score)
     p, q = _aligned(p, q, score)
     if options.directions is not None:
         return _estimate(answers.divergence, [p, q], score, options)
@@ -445,7 +432,7 @@ def score(
     0.2336949772551
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = as_score(score)
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
@@ -501,7 +488,7 @@ def member_divergences(
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = as_score(score)
     _check_ensemble(prediction, "member_divergences")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
@@ -536,7 +523,7 @@ def member_influence(
     [3.0, 3.0, -6.0]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = as_score(score)
     _check_ensemble(prediction, "member_influence")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
@@ -598,7 +585,7 @@ def standard_error(
         raise ParameterError(f"over must be one of {_SOURCES}, got {over!r}")
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     estimator = _estimator(estimator, score)
-    score = _known(score)
+    score = as_score(score)
     _check_sampled(prediction, "standard_error")
     if prediction.depth > 1:
         raise ParameterError(
@@ -654,7 +641,7 @@ def member_test(
     """
     count = whole_number(permutations, "permutations", 1)
     options = Options.checked(True, 1e-8, None, seed, max_memory)
-    kernel = _known(score)
+    kernel = as_score(score)
     _check_sampled(prediction, "member_test")
     if not isinstance(kernel, Kernel):
         raise ParameterError(
@@ -692,10 +679,6 @@ def _sum(aleatoric: Array, epistemic: Array) -> Array:
     infinite = epistemic == math.inf
     finite = xp.where(infinite, xp.zeros_like(epistemic), epistemic)
     return xp.where(infinite, epistemic, aleatoric + finite)
-
-
-def _known(score: Score | str) -> Score:
-    return score if isinstance(score, Score) else as_score(score)
 
 
 def _estimator(estimator: str | None, score: Score | str) -> str:
@@ -789,16 +772,8 @@ def _fit_outcome(y: Array, p: Prediction) -> Array:
     if shape == full:
         return y
     missing = len(full) - len(shape)
-    fits = missing >= 0 and missing <= len(p.batch_shape)
-    if fits:
-        padded = (1,) * missing + shape
-        lead = next(
-            (i for i, (a, b) in enumerate(zip(padded, full, strict=True)) if a == b), len(full)
-        )
-        same = all(a == b for a, b in zip(padded[lead:], full[lead:], strict=True))
-        ones = all(a == 1 for a in padded[:lead])
-        fits = same and ones and lead <= len(p.batch_shape)
-    if not fits:
+    leads = range(missing, len(p.batch_shape) + 1)
+    if not any((1,) * missing + shape == (1,) * lead + full[lead:] for lead in leads):
         raise ShapeError(
             f"y must have the shape batch + event = {full} of the prediction, of which leading "
             f"axes may be missing, got {shape}{axis_of_one(shape, full)}"
