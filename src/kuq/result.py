@@ -58,6 +58,11 @@ class PartErrors(NamedTuple):
     epistemic: Array
 
 
+def _same_fields(one: object, other: object) -> bool:
+    mine, theirs = vars(one), vars(other)
+    return all(same_value(mine[name], theirs[name]) for name in mine)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
     """A value by random directions, and its standard error over them.
@@ -76,10 +81,7 @@ class Estimate:
     method: str
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Estimate):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(same_value(mine[name], theirs[name]) for name in mine)
+        return _same_fields(self, other) if isinstance(other, Estimate) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
@@ -96,28 +98,12 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Uncertainty(Mapping[str, Array]):
-    """Total, aleatoric and epistemic uncertainty; total = aleatoric + epistemic.
-
-    Also a mapping (``u["epistemic"]``). ``method`` is the worst of "exact", "quadrature",
-    "samples", "sliced" and "monte-carlo" among its parts; ``score`` has every bandwidth as a
-    number. ``standard_error`` has those of the parts where random directions were asked for.
-    Members without noise of their own, such as points, have one level of uncertainty only: then
-    ``is_split`` is False, and ``note`` says what ``total`` is. ``values_per_law`` is how many
-    values the laws of members typically have where they are ``Samples(…, whole=True)``, such as the
-    rows in leaves; of few ``note`` says what that means for the split.
-    """
+class _ThreeParts(Mapping[str, Array]):
+    """Three arrays over the inputs, as attributes and as a mapping, and how they were computed."""
 
     total: Array
     aleatoric: Array
     epistemic: Array
-    score: Score
-    estimator: str
-    unbiased: bool | str
-    method: str
-    units: str
-    standard_error: PartErrors | None = None
-    values_per_law: float | None = None
 
     def __getitem__(self, key: str) -> Array:
         if key not in _KEYS:
@@ -132,12 +118,31 @@ class Uncertainty(Mapping[str, Array]):
 
     def __eq__(self, other: object) -> bool:
         """Whether two results are the same in every number and in how they were computed."""
-        if not isinstance(other, Uncertainty):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(same_value(mine[name], theirs[name]) for name in mine)
+        return _same_fields(self, other) if type(other) is type(self) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Uncertainty(_ThreeParts):
+    """Total, aleatoric and epistemic uncertainty; total = aleatoric + epistemic.
+
+    Also a mapping (``u["epistemic"]``). ``method`` is the worst of "exact", "quadrature",
+    "samples", "sliced" and "monte-carlo" among its parts; ``score`` has every bandwidth as a
+    number. ``standard_error`` has those of the parts where random directions were asked for.
+    Members without noise of their own, such as points, have one level of uncertainty only: then
+    ``is_split`` is False, and ``note`` says what ``total`` is. ``values_per_law`` is how many
+    values the laws of members typically have where they are ``Samples(…, whole=True)``, such as the
+    rows in leaves; of few ``note`` says what that means for the split.
+    """
+
+    score: Score
+    estimator: str
+    unbiased: bool | str
+    method: str
+    units: str
+    standard_error: PartErrors | None = None
+    values_per_law: float | None = None
 
     @property
     def is_split(self) -> bool:
@@ -303,7 +308,7 @@ def table_of(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StandardError(Mapping[str, Array]):
+class StandardError(_ThreeParts):
     """Standard errors of the total, aleatoric and epistemic uncertainty of every input.
 
     Also a mapping (``e["epistemic"]``). ``over`` says what they cover: "members" (other models
@@ -311,9 +316,6 @@ class StandardError(Mapping[str, Array]):
     ``members`` and ``draws`` are the numbers of them, the fewest draws of a law, None without.
     """
 
-    total: Array
-    aleatoric: Array
-    epistemic: Array
     over: str
     members: int
     draws: int | None
@@ -322,26 +324,6 @@ class StandardError(Mapping[str, Array]):
     unbiased: bool | str
     method: str
     units: str
-
-    def __getitem__(self, key: str) -> Array:
-        if key not in _KEYS:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_KEYS)
-
-    def __len__(self) -> int:
-        return len(_KEYS)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether two results are the same in every number and in what they cover."""
-        if not isinstance(other, StandardError):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(same_value(mine[name], theirs[name]) for name in mine)
-
-    __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
     def to_frame(self, index: Any = None) -> pd.DataFrame:
         """A pandas table like :meth:`Uncertainty.to_frame`; ``frame.attrs`` says what it covers."""
