@@ -119,8 +119,7 @@ def one_thread_each() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    counts = [(library, library.get_num_threads()) for library in _blas_libraries()]
-    several = [(library, count) for library, count in counts if count > 1]
+    several = [(x, count) for x in _blas_libraries() if (count := x.get_num_threads()) > 1]
     for library, _ in several:
         library.set_num_threads(1)
     try:

@@ -93,7 +93,7 @@ def _is_readable(array: Array) -> bool:
     if isinstance(array, np.ndarray):
         return True
     if is_torch(array):
-        return _is_plain(array) and not is_recorded(array)
+        return not _is_watched() and _is_of_cpu(array) and not is_recorded(array)
     if is_jax(array) and not is_traced(array):
         devices = array.devices()
         return len(devices) == 1 and next(iter(devices)).platform == "cpu"
@@ -103,11 +103,6 @@ def _is_readable(array: Array) -> bool:
 def is_recorded(array: Array) -> bool:
     """Whether torch keeps what is done with an array for its gradient."""
     return is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled()
-
-
-def _is_plain(tensor: Array) -> bool:
-    """Whether a tensor of torch is numbers on the CPU, with no transformation around it."""
-    return not _is_watched() and _is_of_cpu(tensor)
 
 
 def _is_of_cpu(tensor: Array) -> bool:

@@ -71,15 +71,11 @@ def ranks(
             _check_weights(chunk_pool)
             table[0] += _summed(chunk_pool, rows)
         total = total + _block_sums(table, rows, labels, options)
-    count = math.prod(_result_shape(prediction, pool))
+    # The pool has the shape of results at some inputs.
+    count = math.prod((*prediction.batch_shape, *pool.shape[len(prediction.batch_shape) :]))
     assert isinstance(total, np.ndarray)
     ranked = _ranked(total / count, pool.owners)
     return score, Ranks(*(values[..., 0] for values in ranked))
-
-
-def _result_shape(prediction: Ensemble, pool: Pool) -> tuple[int, ...]:
-    """The shape of results at all inputs, from that at some."""
-    return (*prediction.batch_shape, *pool.shape[len(prediction.batch_shape) :])
 
 
 @in_parts(0, 0, 1, 1)

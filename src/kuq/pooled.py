@@ -77,15 +77,10 @@ class Pool:
 
     def tiles(self) -> Iterator[slice]:
         """Entries whose tables fit the budget."""
-        like = self.weights
         at_most = 1 if any(table.inner > 1 for table in self.tables) else self.count
-        for tile in pieces(self.count, self.size, self.budget, like):
+        for tile in pieces(self.count, self.size, self.budget, self.weights):
             for start in range(tile.start, tile.stop, at_most):
                 yield slice(start, min(start + at_most, tile.stop))
-
-    def row_blocks(self) -> Iterator[slice]:
-        """Rows of the table of one entry that fit the budget."""
-        yield from pieces(len(self.owners), self.row, self.budget, self.weights)
 
     def rows_of(self, entries: slice) -> Rows:
         """The table of some entries."""
@@ -113,7 +108,8 @@ class Pool:
         rows = np.empty((count, draws, members))
         squares = np.zeros((count, members, members))
         read = self.rows_of(entries)
-        for block in self.row_blocks() if count == 1 else (slice(0, draws),):
+        whole = [slice(0, draws)]
+        for block in pieces(draws, self.row, self.budget, shares) if count == 1 else whole:
             k = read(block)
             rows[:, block] = k @ shares
             squares += np.matrix_transpose(shares[:, block]) @ ((k * k) @ shares)

@@ -149,12 +149,8 @@ def over_draws(
     tiles = list(pool.tiles())
     threads = threads_for(pool.count * pool.size, pool.weights)
     variances = in_threads(lambda entries: _of_draws(pool, entries, w, factor), tiles, threads)
-    joined = [
-        np.concatenate(parts) if parts else np.zeros(0) for parts in zip(*variances, strict=True)
-    ]
-    if not variances:
-        joined = [np.zeros(0)] * 3
-    aleatoric, epistemic, total = (values.reshape(pool.shape) for values in joined)
+    columns = zip(*variances or [Variances(*[np.zeros(0)] * 3)], strict=True)
+    aleatoric, epistemic, total = (np.concatenate(x).reshape(pool.shape) for x in columns)
     return aleatoric, epistemic, total
 
 
@@ -197,9 +193,8 @@ def _projected(rows: np.ndarray, squares: np.ndarray, v: np.ndarray) -> _Project
     parts = parts * ((1 - q) / _positive(1 - 2 * q))[..., None]
     square = v * parts * parts
     left = squares - mean * total  # Σ v_a v_b (k − mean)²
-    left = (
-        left - 4 * np.sum(v * parts * around, axis=-1) + 2 * np.sum((1 - 2 * v) * square, axis=-1)
-    )
+    left = left - 4 * np.sum(v * parts * around, axis=-1)
+    left = left + 2 * np.sum((1 - 2 * v) * square, axis=-1)
     return _Projected(mean, parts, np.maximum(left, 0) / _positive(1 - 3 * q))
 
 
@@ -268,7 +263,7 @@ def _of_draws(pool: Pool, entries: slice, w: np.ndarray, factor: float) -> Varia
     shape = (entries.stop - entries.start, members)
     first = np.zeros((3, *shape))
     rest = np.zeros((3, *shape))
-    crossed, own_rest = np.zeros((*shape, members)), np.zeros(shape)
+    crossed = np.zeros((*shape, members))
     q = np.zeros(shape)
     means = np.zeros((*shape, members))
     for i in np.flatnonzero(pool.drawn):
@@ -281,7 +276,6 @@ def _of_draws(pool: Pool, entries: slice, w: np.ndarray, factor: float) -> Varia
         means[:, i] = np.sum(v[..., None] * rows, axis=1)
         parts = rows - means[:, i, None]
         crossed[:, i] = np.sum(v[..., None] * parts * parts, axis=1)
-        own_rest[:, i] = projected.rest
         scale = np.ones(1) if pool.corrected[i] else 1 - q[:, i]
         between = 2 * (parts @ pairs[i])
         for k, (b, e) in enumerate(((0, w[i]), (1, -counts[i]), (1, w[i] - counts[i]))):

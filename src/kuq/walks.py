@@ -9,6 +9,7 @@ do, and torch records one step for all of it.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import sys
@@ -329,7 +330,7 @@ def _walk_for(
             heard.append(_Question(*question))
             return made_up(heard[-1].stack)
 
-        listening = options.answered_by(listener)
+        listening = dataclasses.replace(options, listener=listener)
         return heard, _without_scalars(function(*coded, score, listening, **settings))
 
     def nothing(stack: Stack) -> Statistics:

@@ -103,12 +103,7 @@ class Design:
 
     def effects(self) -> list[tuple[int, ...]]:
         """The levels of every part: one, or several whose interaction it is."""
-        return [
-            chosen
-            for block in self.blocks
-            for size in range(1, len(block) + 1)
-            for chosen in itertools.combinations(block, size)
-        ]
+        return [chosen for block in self.blocks for chosen in _subsets(block)[1:]]
 
     @property
     def parts(self) -> list[str]:
