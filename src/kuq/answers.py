@@ -420,11 +420,8 @@ def _over_laws(
     def tile(statistics: Statistics, tile_stack: Stack) -> list[Array]:
         if tile_stack.has_tails:
             statistics = _infinite_beyond_tails(statistics, tile_stack, degree)
-        parts = Parts(
-            statistics.entropies,
-            statistics.dispersion,
-            _bias(tile_stack, statistics.entropies, options),
-        )
+        h, dispersion, _ = statistics
+        parts = Parts(h, dispersion, _bias(tile_stack, h, options))
         return compute(parts, tile_stack.member_weights()[:, None])
 
     values, method = over_tiles(score, width, stack, options, tile, question)
