@@ -188,7 +188,7 @@ def decompose(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     estimator = _estimator(estimator, score)
-    score = as_score(score)
+    score = _score_of(score)
     if not isinstance(prediction, Prediction):
         prediction = as_distribution(prediction)
     if isinstance(prediction, Distribution):
@@ -372,7 +372,7 @@ def entropy(
     0.25
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = as_score(score)
+    score = _score_of(score)
     p = first_order(p).beside(score.arrays)
     if options.directions is not None:
         return _estimate(answers.entropy, [p], score, options)
@@ -401,7 +401,7 @@ def divergence(
     3.0
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = as_score(score)
+    score = _score_of(score)
     p, q = _aligned(p, q, score)
     if options.directions is not None:
         return _estimate(answers.divergence, [p, q], score, options)
@@ -432,7 +432,7 @@ def score(
     0.2336949772551
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = as_score(score)
+    score = _score_of(score)
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
@@ -488,7 +488,7 @@ def member_divergences(
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = as_score(score)
+    score = _score_of(score)
     _check_ensemble(prediction, "member_divergences")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
@@ -523,7 +523,7 @@ def member_influence(
     [3.0, 3.0, -6.0]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = as_score(score)
+    score = _score_of(score)
     _check_ensemble(prediction, "member_influence")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
@@ -585,7 +585,7 @@ def standard_error(
         raise ParameterError(f"over must be one of {_SOURCES}, got {over!r}")
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     estimator = _estimator(estimator, score)
-    score = as_score(score)
+    score = _score_of(score)
     _check_sampled(prediction, "standard_error")
     if prediction.depth > 1:
         raise ParameterError(
@@ -641,7 +641,7 @@ def member_test(
     """
     count = whole_number(permutations, "permutations", 1)
     options = Options.checked(True, 1e-8, None, seed, max_memory)
-    kernel = as_score(score)
+    kernel = _score_of(score)
     _check_sampled(prediction, "member_test")
     if not isinstance(kernel, Kernel):
         raise ParameterError(
@@ -679,6 +679,11 @@ def _sum(aleatoric: Array, epistemic: Array) -> Array:
     infinite = epistemic == math.inf
     finite = xp.where(infinite, xp.zeros_like(epistemic), epistemic)
     return xp.where(infinite, epistemic, aleatoric + finite)
+
+
+def _score_of(score: Score | str) -> Score:
+    """A score as it is, without a look at the table of names, or that of a name."""
+    return score if isinstance(score, Score) else as_score(score)
 
 
 def _estimator(estimator: str | None, score: Score | str) -> str:
