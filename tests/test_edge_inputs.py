@@ -192,3 +192,14 @@ def test_laws_of_a_single_value_are_counted_in_every_precision(dtype):
     weights = np.asarray([[[0.0, 2.0], [1.0, 1.0]]] * 2, dtype)
     leaves = kuq.Samples(np.zeros((2, 2, 2), dtype), weights=weights, whole=True)
     assert single_values(kuq.Ensemble(leaves)) == 0.5
+
+
+@pytest.mark.parametrize("batch", [(2, 5), (1, 5), (1, 1, 3), (2, 1, 3)])
+def test_an_outcome_may_miss_axes_of_any_length(batch):
+    """Of length one as well: a batch of one model is like one of two."""
+    law = kuq.Normal(np.zeros(batch), 1.0)
+    full = kuq.score(law, np.ones(batch), kuq.CRPS())
+    for y in (1.0, np.ones(1), np.ones(batch[-1]), np.ones((1, batch[-1]))):
+        np.testing.assert_array_equal(kuq.score(law, y, kuq.CRPS()), full)
+    with pytest.raises(kuq.ShapeError, match="leading axes may be missing"):
+        kuq.score(law, np.ones(4), kuq.CRPS())

@@ -47,10 +47,10 @@ _LIBRARIES: dict[type, str] = {np.ndarray: "numpy"}
 def library_of(value: object) -> str:
     """ "numpy", "torch", "jax" or another array library, and nothing for what is no array."""
     kind = type(value)
-    found = _LIBRARIES.get(kind)
-    if found is None:  # a search that takes longer than a small operation
-        found = _LIBRARIES[kind] = _searched_library(value)
-    return found
+    library = _LIBRARIES.get(kind)
+    if library is None:  # a search that takes longer than a small operation
+        library = _LIBRARIES[kind] = _searched_library(value)
+    return library
 
 
 def _searched_library(value: object) -> str:
@@ -87,10 +87,10 @@ def namespace(*arrays: Array) -> Namespace:
     for other in arrays:
         if type(other) is not kind:
             return array_api_compat.array_namespace(*arrays)
-    found = _NAMESPACES.get(kind)
-    if found is None:  # a search that takes longer than a small operation
-        found = _NAMESPACES[kind] = array_api_compat.array_namespace(arrays[0])
-    return found
+    xp = _NAMESPACES.get(kind)
+    if xp is None:  # a search that takes longer than a small operation
+        xp = _NAMESPACES[kind] = array_api_compat.array_namespace(arrays[0])
+    return xp
 
 
 def is_traced(array: Array) -> bool:
@@ -379,10 +379,10 @@ def _float_dtype(xp: Namespace, arrays: list[Array]) -> Any:
     floating = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
     if not floating:
         return xp.asarray(0.5).dtype
-    found = xp.result_type(*floating) if len(floating) > 1 else floating[0]
+    dtype = xp.result_type(*floating) if len(floating) > 1 else floating[0]
     # What follows an array has its dtype, and compiled code knows the machine's order of bytes.
-    foreign = isinstance(found, np.dtype) and not found.isnative
-    return found.newbyteorder("=") if foreign else found
+    foreign = isinstance(dtype, np.dtype) and not dtype.isnative
+    return dtype.newbyteorder("=") if foreign else dtype
 
 
 def _reject_unusable(name: str, value: Array) -> None:

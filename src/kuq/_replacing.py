@@ -155,8 +155,8 @@ def replacing(
     inputs = tuple(inputs)
     target = check_target(path, kind, inputs)
     sweep(target)
-    part = _new_part(target)
-    new = part / f"{_NEW}{target.suffix}"
+    part_folder = _new_part(target)
+    new = part_folder / f"{_NEW}{target.suffix}"
     try:
         yield new
         if durable:
@@ -165,7 +165,7 @@ def replacing(
             os.chmod(new, stat.S_IMODE(target.stat().st_mode))
         check_target(path, kind, inputs)
         with _SWAPPING:
-            _put(new, target, part / _OLD)
+            _put(new, target, part_folder / _OLD)
         if durable:
             _flush_folder(target.parent)
     except OSError as error:
@@ -173,7 +173,7 @@ def replacing(
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
     finally:
-        _discard(part, target)
+        _discard(part_folder, target)
 
 
 def write_text(
@@ -185,8 +185,8 @@ def write_text(
     durable: bool = True,
 ) -> None:
     """Write a text file as a whole, as UTF-8 with the line ends that it has."""
-    with replacing(path, kind, inputs, durable=durable) as part:
-        part.write_text(text, encoding="utf-8", newline="")
+    with replacing(path, kind, inputs, durable=durable) as new:
+        new.write_text(text, encoding="utf-8", newline="")
 
 
 def sweep(target: Path) -> None:
@@ -195,16 +195,16 @@ def sweep(target: Path) -> None:
     Where one was killed between the two renames that replace a folder on systems without an atomic
     exchange, the second is done first.
     """
-    for part in _dead_parts(target.parent, _prefix(target.name)):
-        _finish(part, target)
-        _remove(part)
+    for part_folder in _dead_parts(target.parent, _prefix(target.name)):
+        _finish(part_folder, target)
+        _remove(part_folder)
 
 
 def sweep_folder(folder: Path) -> None:
     """Remove the parts of all files in a folder that killed processes have left."""
-    for part in _dead_parts(folder, "."):
-        if not (part / _OLD).exists():
-            _remove(part)
+    for part_folder in _dead_parts(folder, "."):
+        if not (part_folder / _OLD).exists():
+            _remove(part_folder)
 
 
 def abandon() -> None:
@@ -213,10 +213,10 @@ def abandon() -> None:
     No output is put in its place after this.
     """
     _SWAPPING.acquire(timeout=0.5)  # never given back
-    for part in [part for part in list(_LIVE) if not (part / _OLD).exists()]:
+    for part_folder in [path for path in list(_LIVE) if not (path / _OLD).exists()]:
         for _ in range(100):
-            _remove(part)
-            if not part.exists():
+            _remove(part_folder)
+            if not part_folder.exists():
                 break
 
 
@@ -228,21 +228,21 @@ def _prefix(name: str) -> str:
 
 def _new_part(target: Path) -> Path:
     while True:
-        part = target.with_name(f"{_prefix(target.name)}{secrets.token_hex(4)}.part")
+        part_folder = target.with_name(f"{_prefix(target.name)}{secrets.token_hex(4)}.part")
         try:
-            part.mkdir(mode=0o700)
+            part_folder.mkdir(mode=0o700)
         except OSError as error:  # the user has not named the part
             raise OSError(error.errno, error.strerror, str(target)) from error
-        lock = _locked(part, wait=True)
+        lock = _locked(part_folder, wait=True)
         if lock is not None:  # else it was swept before the lock was there
-            _LIVE[part] = lock
-            return part
+            _LIVE[part_folder] = lock
+            return part_folder
 
 
-def _locked(part: Path, wait: bool) -> int | None:
+def _locked(part_folder: Path, wait: bool) -> int | None:
     """The handle of a part's lock; None if a living process has it, or if the part is gone."""
     try:
-        handle = os.open(part / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(part_folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except FileNotFoundError:
         return None
     try:
@@ -250,7 +250,7 @@ def _locked(part: Path, wait: bool) -> int | None:
     except OSError:  # a disk without locks: written without one, and never swept
         have = wait
     try:
-        if have and os.path.samestat(os.fstat(handle), os.stat(part / _LOCK)):
+        if have and os.path.samestat(os.fstat(handle), os.stat(part_folder / _LOCK)):
             return handle
     except FileNotFoundError:
         pass
@@ -261,22 +261,22 @@ def _locked(part: Path, wait: bool) -> int | None:
 def _dead_parts(folder: Path, prefix: str) -> Iterator[Path]:
     """Parts that no living process writes, each with its lock held."""
     with os.scandir(folder) as entries:
-        found = [
+        candidates = [
             Path(entry.path)
             for entry in entries
             if entry.name.startswith(prefix)
             and _PART.fullmatch(entry.name)
             and entry.is_dir(follow_symlinks=False)
         ]
-    for part in found:
+    for part_folder in candidates:
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            names = os.listdir(part)
+            names = os.listdir(part_folder)
             if not all(name in (_LOCK, _OLD) or name.startswith(_NEW) for name in names):
                 continue
-            lock = _locked(part, wait=False)
+            lock = _locked(part_folder, wait=False)
             if lock is not None:
                 try:
-                    yield part
+                    yield part_folder
                 finally:
                     os.close(lock)
 
@@ -297,11 +297,11 @@ def _put(new: Path, target: Path, old: Path) -> None:
             raise
 
 
-def _finish(part: Path, target: Path) -> None:
+def _finish(part_folder: Path, target: Path) -> None:
     """Do the second of two renames, if it was not done."""
-    old = part / _OLD
+    old = part_folder / _OLD
     if old.exists() and not os.path.lexists(target):
-        new = part / f"{_NEW}{target.suffix}"
+        new = part_folder / f"{_NEW}{target.suffix}"
         os.rename(new if new.exists() else old, target)
 
 
@@ -330,8 +330,8 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     text, number = ctypes.c_char_p, ctypes.c_int
     function.argtypes = (number, text, number, text, ctypes.c_uint)
     function.restype = number
-    found: Callable[[int, bytes, int, bytes, int], int] = function
-    return found
+    rename: Callable[[int, bytes, int, bytes, int], int] = function
+    return rename
 
 
 def _flush(path: Path) -> None:
@@ -359,16 +359,16 @@ def _flush_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _discard(part: Path, target: Path) -> None:
-    _finish(part, target)
+def _discard(part_folder: Path, target: Path) -> None:
+    _finish(part_folder, target)
     if sys.platform == "win32":  # cannot remove what is open
-        os.close(_LIVE[part])
-        _remove(part)
+        os.close(_LIVE[part_folder])
+        _remove(part_folder)
     else:
-        _remove(part)
-        os.close(_LIVE[part])
-    del _LIVE[part]
+        _remove(part_folder)
+        os.close(_LIVE[part_folder])
+    del _LIVE[part_folder]
 
 
-def _remove(part: Path) -> None:
-    shutil.rmtree(part, ignore_errors=True)
+def _remove(part_folder: Path) -> None:
+    shutil.rmtree(part_folder, ignore_errors=True)

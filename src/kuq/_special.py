@@ -108,4 +108,4 @@ def sum_log1p(x: Array, doublings: int = 3) -> Array:
             rest.append(x[..., -1:])
         left, right = x[..., :half], x[..., half : 2 * half]
         x = left + right + left * right
-    return sum((xp.sum(xp.log1p(part), axis=-1) for part in rest), xp.sum(xp.log1p(x), axis=-1))
+    return sum((xp.sum(xp.log1p(column), axis=-1) for column in rest), xp.sum(xp.log1p(x), axis=-1))

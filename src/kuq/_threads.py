@@ -119,8 +119,7 @@ def one_thread_each() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    found = [(library, library.get_num_threads()) for library in _blas_libraries()]
-    several = [(library, count) for library, count in found if count > 1]
+    several = [(x, count) for x in _blas_libraries() if (count := x.get_num_threads()) > 1]
     for library, _ in several:
         library.set_num_threads(1)
     try:
@@ -144,11 +143,11 @@ class _OneTorchThread:
     @contextmanager
     def __call__(self, torch: Any) -> Iterator[None]:
         with self._lock:
-            own = torch.get_num_threads()
+            threads = torch.get_num_threads()
             if self._calls == 0:
-                self._usual = own
-            elif own == 1:  # as a thread starts while another one calls
-                own = self._usual
+                self._usual = threads
+            elif threads == 1:  # as a thread starts while another one calls
+                threads = self._usual
             self._calls += 1
             torch.set_num_threads(1)
         try:
@@ -156,7 +155,7 @@ class _OneTorchThread:
         finally:
             with self._lock:
                 self._calls -= 1
-                torch.set_num_threads(own)
+                torch.set_num_threads(threads)
 
 
 one_torch_thread = _OneTorchThread()

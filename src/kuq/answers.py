@@ -25,7 +25,7 @@ from kuq.distributions.base import Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack, is_regular, worst_method
 from kuq.distributions.normal import Point
-from kuq.driver import expectation, over_tiles
+from kuq.driver import concatenated, expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
 from kuq.forms.form import MIXTURE, PAIRS, Question, Statistics, sides
 from kuq.kernels.base import Kernel, Radial, Score, Term
@@ -48,7 +48,7 @@ def decompose(
         aleatoric = weighted_sum(w[:, 0], parts.of_laws())
         return [aleatoric, parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
-    def part(term: Term) -> tuple[Array, Array, str]:
+    def of_term(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction, question=question)
         (aleatoric, epistemic), method = _over_members(
             term, view, view.stack, options, both, question
@@ -59,7 +59,7 @@ def decompose(
             epistemic = epistemic / 2
         return finished(aleatoric, view), finished(epistemic, view), method
 
-    aleatoric, epistemic, methods = _over_terms(score, part)
+    aleatoric, epistemic, methods = _over_terms(score, of_term)
     return score, aleatoric, epistemic, worst_method(*methods)
 
 
@@ -72,12 +72,12 @@ def entropy(p: Prediction, score: Score, options: Options) -> Array:
         inside = namespace(w).sum(w * parts.entropies, axis=0)
         return [parts.less_bias(inside + parts.dispersion / 2, -w * w)]
 
-    def part(term: Term) -> tuple[Array]:
+    def of_term(term: Term) -> tuple[Array]:
         (view,) = views(term, options, p, question=MIXTURE)
-        (found,), _ = _over_members(term, view, view.stack, options, value, MIXTURE)
-        return (finished(found, view),)
+        (entropies,), _ = _over_members(term, view, view.stack, options, value, MIXTURE)
+        return (finished(entropies, view),)
 
-    return _over_terms(score, part)[0]
+    return _over_terms(score, of_term)[0]
 
 
 def score(p: Prediction, outcome: Array, score: Score, options: Options) -> Array:
@@ -92,20 +92,22 @@ def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> 
     """D(P̄, Q̄)."""
     score = resolve_bandwidths(score, [p, q], options)
 
-    def part(term: Term) -> tuple[Array]:
+    def of_term(term: Term) -> tuple[Array]:
         left = p.member_count if isinstance(p, Ensemble) else 1
         both = views(term, options, p, q, question=sides(left))
         if term.score.local:
-            (found,), _ = _over_members(term, both[0], _pool(both), options, _directed, sides(left))
-            return (finished(found, both[0]),)
+            (divergences,), _ = _over_members(
+                term, both[0], _pool(both), options, _directed, sides(left)
+            )
+            return (finished(divergences, both[0]),)
         if all(view.stack.member_count == 1 for view in both):
             pair = Stack.joined([view.stack.groups[0] for view in both])
-            (found,), _ = _over_members(term, both[0], pair, options, _between_two)
-            return (finished(found, both[0]),)
+            (divergences,), _ = _over_members(term, both[0], pair, options, _between_two)
+            return (finished(divergences, both[0]),)
         cross, bias, _ = _pooled(term, both, options)
         return (finished(_less(cross, _inside(term, both, options)) - bias, both[0]),)
 
-    return _over_terms(score, part)[0]
+    return _over_terms(score, of_term)[0]
 
 
 def _directed(parts: Parts, w: Array) -> list[Array]:
@@ -121,10 +123,10 @@ def _inside(term: Term, both: list[View], options: Options) -> Array | float:
     total: Array | float = 0.0
     for view in both:
         if view.stack.member_count > 1:
-            (found,), _ = _over_members(
+            (half,), _ = _over_members(
                 term, view, view.stack, options, lambda parts, w: [parts.dispersion / 2]
             )
-            total = total + found
+            total = total + half
     return total
 
 
@@ -163,21 +165,21 @@ def from_points(term: Term, view: View, law: Law, points: Array, options: Option
     columns = []
     cost = n * law.count * law.atoms.size
     budget = tile_elements(options.max_memory, view.stack.reference)
-    for part in pieces(points.shape[1], cost, budget, view.stack.reference):
-        some = adopted(points[:, part], view.stack.reference)
-        count = some.shape[1]
+    for chunk in pieces(points.shape[1], cost, budget, view.stack.reference):
+        masses = adopted(points[:, chunk], view.stack.reference)
+        count = masses.shape[1]
 
         def each(array: Array, count: int = count) -> Array:
-            own = tuple(array.shape[2:])
-            spread = xp.broadcast_to(array[:, :, None], (1, n, count, *own))
-            return xp.reshape(spread, (1, n * count, *own))
+            trailing = tuple(array.shape[2:])
+            spread = xp.broadcast_to(array[:, :, None], (1, n, count, *trailing))
+            return xp.reshape(spread, (1, n * count, *trailing))
 
-        own = width
+        widths = width
         if width is not None and not isinstance(width, float):
-            own = xp.reshape(xp.broadcast_to(width[:, None], (n, count)), (-1,))
-        here = Law(Points(xp.reshape(some, (1, n * count, 1, some.shape[-1]))))
+            widths = xp.reshape(xp.broadcast_to(width[:, None], (n, count)), (-1,))
+        here = Law(Points(xp.reshape(masses, (1, n * count, 1, masses.shape[-1]))))
         pair = Stack.joined([here, law.index(each)])
-        (values,), _ = _over_laws(term, view.score, own, pair, options, _between_two)
+        (values,), _ = _over_laws(term, view.score, widths, pair, options, _between_two)
         columns.append(xp.reshape(values, (n, count)))
     return xp.concat(columns, axis=1)
 
@@ -187,7 +189,7 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
     """E k(X, Y): from affinities for bounded kernels, else H(P̄) + H(Q̄) + D(P̄, Q̄)."""
     kernel = resolve_bandwidths(kernel, [p, q], options)
 
-    def part(term: Term) -> tuple[Array]:
+    def of_term(term: Term) -> tuple[Array]:
         both = views(term, options, p, q)
         if isinstance(term.kernel, Radial) and term.kernel.diagonal == 0:
             cross, _, alone = _pooled(term, both, options)
@@ -196,7 +198,7 @@ def expected_kernel(p: Prediction, q: Prediction, kernel: Kernel, options: Optio
         value = term.factor * expectation(term.kernel, _width(both[0]), left, right, options)
         return (finished(value, both[0]),)
 
-    return _over_terms(kernel, part)[0]
+    return _over_terms(kernel, of_term)[0]
 
 
 @in_parts(1, 2)
@@ -206,14 +208,14 @@ def member_parts(
     """The score, entropies (M, batch…) and divergences (M, M, batch…), and the method."""
     score = resolve_bandwidths(score, [prediction], options)
 
-    def part(term: Term) -> tuple[Array, Array, str]:
+    def of_term(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
         (entropies,), method = _over_members(
             term, view, view.stack, options, lambda parts, w: [parts.of_laws()]
         )
         return finished(entropies, view), finished(_matrix(term, view, options), view), method
 
-    entropies, matrix, methods = _over_terms(score, part)
+    entropies, matrix, methods = _over_terms(score, of_term)
     return score, entropies, matrix, worst_method(*methods)
 
 
@@ -233,12 +235,12 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
     for block in member_pairs(stack, cost, at_once):
         count = len(block.columns)
         pair = [_of_pairs(law, count) for law in (block.p, block.q)]
-        own = _repeated(width, count)
+        widths = _repeated(width, count)
 
-        def between(p: Law, q: Law, own: Any = own, count: int = count) -> Array:
+        def between(p: Law, q: Law, widths: Any = widths, count: int = count) -> Array:
             stack = Stack.joined([p, q])
             compute, question = (_directed, sides(1)) if view.score.local else (_between_two, PAIRS)
-            (values,), _ = _over_laws(term, view.score, own, stack, options, compute, question)
+            (values,), _ = _over_laws(term, view.score, widths, stack, options, compute, question)
             return xp.reshape(values, (count, n))
 
         p, q = pair
@@ -273,31 +275,29 @@ def level_parts(
     def spread(parts: Parts, w: Array) -> list[Array]:
         return [parts.less_bias(parts.dispersion, 2 * w * (1 - w))]
 
-    def part(term: Term) -> tuple[Array, Array, str]:
+    def of_term(term: Term) -> tuple[Array, Array, str]:
         (view,) = views(term, options, prediction)
         groups, counts = design.groups(prediction.paths, widen(view.stack.member_weights()))
         width = _width(view)
 
         def of_rows(rows: slice) -> tuple[list[Array], str]:
             stack = view.stack.index(rows)
-            own = width if width is None or isinstance(width, float) else width[rows]
-            (found, whole), method = _over_laws(term, view.score, own, stack, options, noise)
+            widths = width if width is None or isinstance(width, float) else width[rows]
+            (aleatoric, whole), method = _over_laws(term, view.score, widths, stack, options, noise)
             order, levels = [0], [whole[None, :]]
-            for places, some in _side_by_side(stack, groups[1:], options):
-                repeated = _repeated(own, len(places))
-                (inside,) = _over_laws(term, view.score, repeated, some, options, spread)[0]
+            for places, alike in _side_by_side(stack, groups[1:], options):
+                repeated = _repeated(widths, len(places))
+                (inside,) = _over_laws(term, view.score, repeated, alike, options, spread)[0]
                 levels.append(inside.reshape((len(places), -1)))
                 order += [1 + place for place in places]
-            return [found, _counted(counts, order, levels, stack.has_tails)], method
+            return [aleatoric, _counted(counts, order, levels, stack.has_tails)], method
 
         results = [of_rows(rows) for rows in _rows_of(view.stack, groups, options)]
-        found, levels = (
-            column[0] if len(column) == 1 else namespace(column[0]).concat(column, axis=-1)
-            for column in map(list, zip(*(result for result, _ in results), strict=True))
-        )
-        return finished(found, view), finished(levels, view), results[0][1]
+        arrays = zip(*(result for result, _ in results), strict=True)
+        aleatoric, levels = map(concatenated, arrays)
+        return finished(aleatoric, view), finished(levels, view), results[0][1]
 
-    aleatoric, levels, methods = _over_terms(score, part)
+    aleatoric, levels, methods = _over_terms(score, of_term)
     return score, aleatoric, levels, worst_method(*methods)
 
 
@@ -322,8 +322,8 @@ def _side_by_side(
     each = stack.batch_count * max(law.count * law.atoms.size for law in stack.groups)
     for places in stack.alike(groups):
         cost = len(groups[places[0]]) * each
-        for part in pieces(len(places), cost, budget, stack.reference):
-            yield places[part], stack.side_by_side(np.stack([groups[k] for k in places[part]]))
+        for chunk in pieces(len(places), cost, budget, stack.reference):
+            yield places[chunk], stack.side_by_side(np.stack([groups[k] for k in places[chunk]]))
 
 
 def _repeated(width: Array | float | None, count: int) -> Array | float | None:
@@ -346,8 +346,8 @@ def _counted(counts: Array, order: list[int], values: list[Array], tails: bool) 
     if not tails:
         return xp.matmul(counts, stacked)
     infinite = stacked == math.inf
-    found = xp.matmul(counts, xp.where(infinite, xp.zeros_like(stacked), stacked))
-    return xp.where(xp.any(infinite, axis=0), xp.full_like(found, math.inf), found)
+    sums = xp.matmul(counts, xp.where(infinite, xp.zeros_like(stacked), stacked))
+    return xp.where(xp.any(infinite, axis=0), xp.full_like(sums, math.inf), sums)
 
 
 def _of_pairs(law: Law, count: int) -> Law:
@@ -356,8 +356,8 @@ def _of_pairs(law: Law, count: int) -> Law:
     n = law.atoms.lead[1]
 
     def flat(a: Array) -> Array:
-        own = tuple(a.shape[2:])
-        return xp.reshape(xp.broadcast_to(a, (count, n, *own)), (1, count * n, *own))
+        trailing = tuple(a.shape[2:])
+        return xp.reshape(xp.broadcast_to(a, (count, n, *trailing)), (1, count * n, *trailing))
 
     return law.index(flat)
 
@@ -417,16 +417,17 @@ def _over_laws(
 ) -> tuple[list[Array], str]:
     degree = getattr(score, "degree", None) or 0.0
 
-    def tile(found: Statistics, some: Stack) -> list[Array]:
-        if some.has_tails:
-            found = _infinite_beyond_tails(found, some, degree)
-        parts = Parts(found.entropies, found.dispersion, _bias(some, found.entropies, options))
-        return compute(parts, some.member_weights()[:, None])
+    def tile(statistics: Statistics, tile_stack: Stack) -> list[Array]:
+        if tile_stack.has_tails:
+            statistics = _infinite_beyond_tails(statistics, tile_stack, degree)
+        h, dispersion, _ = statistics
+        parts = Parts(h, dispersion, _bias(tile_stack, h, options))
+        return compute(parts, tile_stack.member_weights()[:, None])
 
-    found, method = over_tiles(score, width, stack, options, tile, question)
+    values, method = over_tiles(score, width, stack, options, tile, question)
     if term.factor != 1:
-        found = [term.factor * value for value in found]
-    return found, worst_method(stack.method, method)
+        values = [term.factor * value for value in values]
+    return values, worst_method(stack.method, method)
 
 
 def _bias(stack: Stack, entropies: Array, options: Options) -> Array | None:
@@ -440,8 +441,8 @@ def _bias(stack: Stack, entropies: Array, options: Options) -> Array | None:
     xp = namespace(entropies)
     biases = []
     for (start, law), draws in zip(stack.offsets(), corrected, strict=True):
-        own = entropies[start : start + law.atoms.lead[0], ...]
-        biases.append(_bias_of_draws(law, own) if draws else xp.zeros_like(own))
+        h = entropies[start : start + law.atoms.lead[0], ...]
+        biases.append(_bias_of_draws(law, h) if draws else xp.zeros_like(h))
     return biases[0] if len(biases) == 1 else xp.concat(biases, axis=0)
 
 
@@ -460,21 +461,21 @@ def _bias_of_draws(law: Law, entropies: Array) -> Array:
     return entropies * (share / (1 - share))
 
 
-def _infinite_beyond_tails(found: Statistics, stack: Stack, degree: float) -> Statistics:
+def _infinite_beyond_tails(statistics: Statistics, stack: Stack, degree: float) -> Statistics:
     """inf where a moment of the kernel's degree does not exist."""
     if degree == 0:
-        return found
-    xp = namespace(found.dispersion)
+        return statistics
+    xp = namespace(statistics.dispersion)
     entropies = []
     for start, group in stack.offsets():
-        h = found.entropies[start : start + group.atoms.lead[0], ...]
+        h = statistics.entropies[start : start + group.atoms.lead[0], ...]
         entropies.append(h if group.tail is None else _infinite_beyond(h, group.tail, degree))
-    dispersion = found.dispersion
+    dispersion = statistics.dispersion
     if stack.member_count > 1:
         tails = [group.tail for group in stack.groups if group.tail is not None]
         lowest = xp.min(xp.concat(tails, axis=0), axis=0)
         dispersion = _infinite_beyond(dispersion, lowest, degree)
-    return found._replace(entropies=xp.concat(entropies, axis=0), dispersion=dispersion)
+    return statistics._replace(entropies=xp.concat(entropies, axis=0), dispersion=dispersion)
 
 
 def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
@@ -487,12 +488,12 @@ def _infinite_beyond(value: Array, tail: Array, degree: float) -> Array:
 # The end: results in the shape of the batch, summed over the terms of a kernel.
 
 
-def _over_terms(score: Score, part: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
-    """Sums over the terms of a score of every array that ``part`` gives, and lists of the rest."""
+def _over_terms(score: Score, of_term: Callable[[Term], tuple[Any, ...]]) -> list[Any]:
+    """Sums over terms of a score of every array that ``of_term`` gives, and lists of the rest."""
     terms = score.parts
     if len(terms) == 1:
-        return [(value,) if isinstance(value, str) else value for value in part(terms[0])]
-    columns = list(zip(*map(part, terms), strict=True))
+        return [(value,) if isinstance(value, str) else value for value in of_term(terms[0])]
+    columns = list(zip(*map(of_term, terms), strict=True))
     return [column if isinstance(column[0], str) else _sum(column, score) for column in columns]
 
 

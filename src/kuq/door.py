@@ -31,18 +31,18 @@ def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict
     changed: list[Any] = []
     libraries = set()
     for value in (*args, *kwargs.values()):
-        own = value
+        moved = value
         if isinstance(value, Prediction):
             libraries.add(library_of(value.reference))
-            own = _seen_prediction(value)
+            moved = _seen_prediction(value)
         elif isinstance(value, Score):
-            own = value if is_neutral(value) else None
+            moved = value if is_neutral(value) else None
         elif is_array(value):
             libraries.add(library_of(value))
-            own = entered(value) if _is_readable(value) else None
-        if own is None and value is not None:
+            moved = entered(value) if _is_readable(value) else None
+        if moved is None and value is not None:
             return None
-        changed.append(own)
+        changed.append(moved)
     if len(libraries) > 1:  # which is refused behind it
         return None
     return changed[: len(args)], dict(zip(kwargs, changed[len(args) :], strict=True))
@@ -93,7 +93,7 @@ def _is_readable(array: Array) -> bool:
     if isinstance(array, np.ndarray):
         return True
     if is_torch(array):
-        return _is_plain(array) and not is_recorded(array)
+        return not _is_watched() and _is_of_cpu(array) and not is_recorded(array)
     if is_jax(array) and not is_traced(array):
         devices = array.devices()
         return len(devices) == 1 and next(iter(devices)).platform == "cpu"
@@ -103,11 +103,6 @@ def _is_readable(array: Array) -> bool:
 def is_recorded(array: Array) -> bool:
     """Whether torch keeps what is done with an array for its gradient."""
     return is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled()
-
-
-def _is_plain(tensor: Array) -> bool:
-    """Whether a tensor of torch is numbers on the CPU, with no transformation around it."""
-    return not _is_watched() and _is_of_cpu(tensor)
 
 
 def _is_of_cpu(tensor: Array) -> bool:
@@ -154,8 +149,8 @@ def recorded(
     values of tensors inside of torch, for derivatives of derivatives. Its ``places`` tell of which
     tensors it is: to ask for those that it saved may mean to compute them once more.
     """
-    found: tuple[Array, ...] = _step().apply((values, slopes, again), *tensors)
-    return found
+    outputs: tuple[Array, ...] = _step().apply((values, slopes, again), *tensors)
+    return outputs
 
 
 @functools.cache
@@ -178,20 +173,20 @@ def _step() -> Any:
             if all(g is None for g in by_values):
                 return (None,) * (1 + len(tensors))
             if torch.is_grad_enabled():
-                found = _slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
+                gradients = _slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
             else:
                 slopes = ctx.slopes([None if g is None else g.numpy() for g in by_values])
-                found = [
+                gradients = [
                     _slope_outside(slope, tensor) if want else None
                     for slope, tensor, want in zip(slopes, tensors, wanted, strict=True)
                 ]
-            return None, *found
+            return None, *gradients
 
     def _slope_outside(slope: Any, tensor: Array) -> Array:
         if slope is None:
             return torch.zeros_like(tensor)
-        found = torch.from_numpy(slope.reshape(tensor.shape))
-        return found if found.dtype == tensor.dtype else found.to(tensor.dtype)
+        gradient = torch.from_numpy(slope.reshape(tensor.shape))
+        return gradient if gradient.dtype == tensor.dtype else gradient.to(tensor.dtype)
 
     def _slopes_inside(values: Any, tensors: Any, wanted: Any, by_values: Any) -> list[Any]:
         used = [(v, g) for v, g in zip(values, by_values, strict=True) if g is not None]
@@ -241,7 +236,7 @@ def left_result(result: Outcome, like: Array) -> Outcome:
         if isinstance(value, PartErrors):
             return PartErrors(*map(change, value))
         if isinstance(value, dict):
-            return {name: change(part) for name, part in value.items()}
+            return {name: change(array) for name, array in value.items()}
         return left(value, like) if is_array(value) else value
 
     changed = {name: change(value) for name, value in vars(result).items()}

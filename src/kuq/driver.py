@@ -12,7 +12,6 @@ from kuq._array import (
     Array,
     adopted,
     any_true,
-    as_index,
     detach,
     epsilon,
     index_array,
@@ -47,7 +46,7 @@ from kuq.kernels.base import Kernel, Radial, Score
 from kuq.kernels.energy import Energy
 from kuq.scores.options import Options
 from kuq.tiles import TILE_ELEMENTS as _ROOM
-from kuq.tiles import budget_elements, pieces
+from kuq.tiles import budget_elements, pieces, with_entries
 
 #: Numbers touched from which on threads are worth their start.
 SMALLEST_FOR_THREADS = 2**21
@@ -78,15 +77,13 @@ def over_tiles(
     n = stack.batch_count
     if n == 0:  # shapes come from one made-up entry
         width = 1.0 if bandwidth is not None else None
-        found, method = over_tiles(score, width, stack.blank(), options, compute, question)
-        return [value[..., :0] for value in found], method
-    numpy = type(stack.reference) is np.ndarray
-    if not numpy and _compiled.serves_losses() and door.opens_for_losses(list(stack.arrays())):
-        known = None
-        if isinstance(score, Kernel):
-            known = _as_one_step(score, bandwidth, stack, options)
-        if known is not None:
-            return compute(*known), "exact"
+        values, method = over_tiles(score, width, stack.blank(), options, compute, question)
+        return [array[..., :0] for array in values], method
+    tensors = type(stack.reference) is not np.ndarray and _compiled.serves_losses()
+    if tensors and isinstance(score, Kernel) and door.opens_for_losses(list(stack.arrays())):
+        recorded = _as_one_step(score, bandwidth, stack, options)
+        if recorded is not None:
+            return compute(*recorded), "exact"
     return _step_by_step(score, bandwidth, stack, options, compute, question)
 
 
@@ -105,29 +102,31 @@ def _as_one_step(
         kernel = dataclasses.replace(kernel, weights=None)  # type: ignore[type-var]
     wide = stack.mapped(lambda array: widen(door.entered(array)))
     problem = Problem.of(kernel, wide, compiled=True, directions=options.directions)
-    found_plan = plan(problem)
-    form = found_plan.forms[0]
-    if not isinstance(form, Differentiated) or not form.differentiates(problem):
+    chosen = plan(problem)
+    form = chosen.forms[0]
+    if chosen.apart is not None or not isinstance(form, Differentiated):
         return None
-    usual = all(law.tail is None and without_strays(law) is law for law in wide.groups)
+    if not form.differentiates(problem):
+        return None
+    if any(law.tail is not None or without_strays(law) is not law for law in wide.groups):
+        return None
     width = door.entered(bandwidth) if is_array(bandwidth) else bandwidth
     budget = budget_elements(options.max_memory, wide.reference)
     measure = Measure(kernel, width, options.rtol, budget, compiled=True).at(slice(None))
-    if usual and not form.any_units(problem):
+    if not form.any_units(problem):
         measure, (same,), _ = to_units(measure, [wide])
-        usual = same is wide
-    if not usual or found_plan.apart is not None:
-        return None
+        if same is not wide:
+            return None
     arrays = [
         np.ascontiguousarray(getattr(law.atoms, name))
         for law in wide.groups
         for name in law.atoms.extra
     ]
     asked = np.eye(stack.member_count + 1)  # entropies and the dispersion, one after the other
-    found = form.differential(wide, [True] * len(arrays), asked)(measure, arrays)
-    if found is None:
+    values_and_slopes = form.differential(wide, [True] * len(arrays), asked)(measure, arrays)
+    if values_and_slopes is None:
         return None
-    values, by_atoms = found
+    values, by_atoms = values_and_slopes
 
     def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
         (by,) = by_values
@@ -140,9 +139,9 @@ def _as_one_step(
             lambda law: dataclasses.replace(law, atoms=law.atoms.map(lambda *_: next(arrays)))
         )
 
-        def joined(found: Statistics, _: Stack) -> list[Array]:
-            xp = namespace(found.dispersion)
-            return [xp.concat([found.entropies, found.dispersion[None, :]], axis=0)]
+        def joined(statistics: Statistics, _: Stack) -> list[Array]:
+            xp = namespace(statistics.dispersion)
+            return [xp.concat([statistics.entropies, statistics.dispersion[None, :]], axis=0)]
 
         return _step_by_step(kernel, bandwidth, inside, options, joined)[0]
 
@@ -167,32 +166,32 @@ def _step_by_step(
     n = stack.batch_count
     reference = stack.reference
     problem, compiled = _problem(score, stack, options, question)
-    found_plan = plan(problem)
+    chosen = plan(problem)
     budget, memory = options.budget(reference), options.max_memory
     measure = Measure(
         score, bandwidth, options.rtol, budget, compiled, memory, question, options.directions
     )
-    sampled = found_plan.forms[0].sampled
-    cost = max(found_plan.scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
+    sampled = chosen.forms[0].sampled
+    cost = max(chosen.scratch, _copied(problem, stack) * budget // max(budget, _ROOM))
 
-    def tile(part: slice) -> list[Array]:
-        some = stack.index(part) if part.stop - part.start < n else stack
-        own = measure.at(part)
-        if not (some.is_plain or sampled):
-            some = prepared(some)
+    def tile(entries: slice) -> list[Array]:
+        tile_stack = stack.index(entries) if entries.stop - entries.start < n else stack
+        tile_measure = measure.at(entries)
+        if not (tile_stack.is_plain or sampled):
+            tile_stack = prepared(tile_stack)
         if score.weights is not None and not sampled:
-            some = stretched(some, score.weights)
-            own = dataclasses.replace(own, score=score.changed(weights=None))
-        return compute(_with_heavy_tails(_statistics(problem, own, some), own, some), some)
+            tile_stack = stretched(tile_stack, score.weights)
+            tile_measure = dataclasses.replace(tile_measure, score=score.changed(weights=None))
+        statistics = _statistics(problem, tile_measure, tile_stack)
+        return compute(_with_heavy_tails(statistics, tile_measure, tile_stack), tile_stack)
 
     if n * cost <= budget:
-        return tile(slice(0, n)), found_plan.method
+        return tile(slice(0, n)), chosen.method
     parts = list(pieces(n, cost, budget, reference))
     # Compiled code has threads of its own, and so have projections.
     threads = 1 if compiled or sampled else threads_for(n * cost, reference)
     results = in_threads(tile, parts, threads)
-    columns = zip(*results, strict=True)
-    return [_concatenated(list(column)) for column in columns], found_plan.method
+    return [concatenated(tiles) for tiles in zip(*results, strict=True)], chosen.method
 
 
 def _problem(
@@ -206,27 +205,28 @@ def _problem(
 
 def planned(score: Score, stack: Stack, options: Options) -> tuple[bool, str]:
     """Whether the statistics are those of one unit of random directions, and the method."""
-    found = plan(_problem(score, stack, options, PAIRS)[0])
-    parts = [found] if found.apart is None else [plan(part) for part in found.apart]
-    sampled = any(part.forms[0].sampled for part in parts)
-    return sampled, worst_method(stack.method, found.method)
+    chosen = plan(_problem(score, stack, options, PAIRS)[0])
+    plans = [chosen] if chosen.apart is None else [plan(problem) for problem in chosen.apart]
+    sampled = any(each.forms[0].sampled for each in plans)
+    return sampled, worst_method(stack.method, chosen.method)
 
 
-def _with_heavy_tails(found: Statistics, measure: Measure, stack: Stack) -> Statistics:
+def _with_heavy_tails(statistics: Statistics, measure: Measure, stack: Stack) -> Statistics:
     """Entropies in closed form of laws whose own form is a quadrature of their tails."""
     if not stack.has_tails:
-        return found
-    xp = namespace(found.dispersion)
+        return statistics
+    xp = namespace(statistics.dispersion)
     parts = []
     for start, law in stack.offsets():
-        known = heavy_tails.entropy(measure.score, law)
         if _is_near_its_pole(measure, law):
-            own, (alone,), factor = to_units(measure, [Stack((law,))])
-            known = heavy_entropy(own, alone.groups[0])
-            known = known if factor is None else known * factor
-        h = found.entropies[start : start + law.atoms.lead[0], ...]
-        parts.append(h if known is None else known)
-    return found._replace(entropies=xp.concat(parts, axis=0))
+            unit_measure, (alone,), factor = to_units(measure, [Stack((law,))])
+            entropy = heavy_entropy(unit_measure, alone.groups[0])
+            entropy = entropy if factor is None else entropy * factor
+        else:
+            entropy = heavy_tails.entropy(measure.score, law)
+        h = statistics.entropies[start : start + law.atoms.lead[0], ...]
+        parts.append(h if entropy is None else entropy)
+    return statistics._replace(entropies=xp.concat(parts, axis=0))
 
 
 def _is_near_its_pole(measure: Measure, law: Law) -> bool:
@@ -245,7 +245,8 @@ def _copied(problem: Problem, stack: Stack) -> int:
     return problem.atoms * problem.dimension
 
 
-def _concatenated(parts: list[Array]) -> Array:
+def concatenated(parts: Sequence[Array]) -> Array:
+    """Arrays (…, n) of one tile after the other."""
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=-1)
 
 
@@ -257,22 +258,23 @@ def expectation(
         width = 1.0 if bandwidth is not None else None
         return expectation(kernel, width, left.blank(), right.blank(), options)[:0]
     problem = Problem.of(kernel, Stack((*left.groups, *right.groups)), compiled=False)
-    able = [form for form in FORMS if isinstance(form, Expecting) and form.applies(problem)]
-    if not able:
+    form = next((f for f in FORMS if isinstance(f, Expecting) and f.applies(problem)), None)
+    if form is None:
         raise no_form(problem)
-    form = able[0]
     budget = options.budget(left.reference)
     measure = Measure(kernel, bandwidth, options.rtol, budget)
     xp = namespace(left.reference)
     w, v = left.member_weights(), right.member_weights()
     parts = []
-    for part in pieces(left.batch_count, form.scratch(problem), budget, left.reference):
-        some = [stretched(prepared(stack.index(part)), kernel.weights) for stack in (left, right)]
-        own, some = to_units(measure.at(part), some)[:2]
+    for entries in pieces(left.batch_count, form.scratch(problem), budget, left.reference):
+        stacks = [
+            stretched(prepared(stack.index(entries)), kernel.weights) for stack in (left, right)
+        ]
+        tile_measure, stacks = to_units(measure.at(entries), stacks)[:2]
         total: Array | float = 0.0
-        for i, p in enumerate(some[0].members()):
-            for j, q in enumerate(some[1].members()):
-                total = total + w[i] * v[j] * form.expectation(own, p, q)[0]
+        for i, p in enumerate(stacks[0].members()):
+            for j, q in enumerate(stacks[1].members()):
+                total = total + w[i] * v[j] * form.expectation(tile_measure, p, q)[0]
         parts.append(total)
     return xp.concat(parts)
 
@@ -298,10 +300,10 @@ def threads_for(work: int, reference: Array) -> int:
 
 
 def _statistics(problem: Problem, measure: Measure, stack: Stack) -> Statistics:
-    found = plan(problem)
-    if found.apart is None:
-        return _solved(found.forms, problem, measure, stack)
-    return _beside_draws(found.apart, measure, stack)
+    chosen = plan(problem)
+    if chosen.apart is None:
+        return _solved(chosen.forms, problem, measure, stack)
+    return _beside_draws(chosen.apart, measure, stack)
 
 
 def _beside_draws(apart: tuple[Problem, Problem], measure: Measure, stack: Stack) -> Statistics:
@@ -324,13 +326,13 @@ def _between(measure: Measure, drawn: Stack, others: Stack, entropies: Array) ->
     """Σ w_i v_j D(P_i, Q_j), P_i draws with these entropies, which are ½ Σ D inside of them."""
     problem = Problem.of(measure.kernel, Stack((*drawn.groups, *others.groups)), compiled=False)
     form = next(f for f in FORMS if isinstance(f, Crossing) and f.applies(problem))
-    own, (drawn, others), factor = to_units(measure, [drawn, others])
+    unit_measure, (drawn, others), factor = to_units(measure, [drawn, others])
     w, v = drawn.member_weights(), others.member_weights()
     total: Array | float = 0.0
     for j, q in enumerate(others.members()):
-        inside = form.inside(own, q)[0] / 2
+        inside = form.inside(unit_measure, q)[0] / 2
         for i, p in enumerate(drawn.members()):
-            pairs = form.cross(own, p, q)[0] - inside
+            pairs = form.cross(unit_measure, p, q)[0] - inside
             value = (pairs if factor is None else pairs * factor) - entropies[i, :]
             total = total + w[i] * v[j] * value
     return total
@@ -341,38 +343,28 @@ def _solved(
 ) -> Statistics:
     """The first form, and for entries in which it lost its digits the ones after it."""
     form, others = forms[0], forms[1:]
-    found = _in_own_units(form, problem, measure, stack)
-    if found.lost is None or not others:
-        return found
-    if is_traced(found.lost):
+    statistics = _in_own_units(form, problem, measure, stack)
+    lost = statistics.lost
+    if lost is None or not others:
+        return statistics
+    xp = namespace(lost)
+    if is_traced(lost):
         again = _solved(others, problem, measure, stack)
-        return _chosen(found, again, namespace(found.lost).where)
-    if not any_true(found.lost):
-        return found
-    xp = namespace(found.lost)
-    index = xp.nonzero(found.lost)[0]
+        entropies = xp.where(lost, again.entropies, statistics.entropies)
+        return Statistics(entropies, xp.where(lost, again.dispersion, statistics.dispersion))
+    if not any_true(lost):
+        return statistics
+    index = xp.nonzero(lost)[0]
     cost = others[0].scratch(problem)
-    parts = [
-        _solved(others, problem, measure.at(index[part]), stack.take(index[part]))
-        for part in pieces(index.shape[0], cost, measure.budget, stack.reference)
+    tiles = [
+        _solved(others, problem, measure.at(index[entries]), stack.take(index[entries]))
+        for entries in pieces(index.shape[0], cost, measure.budget, stack.reference)
     ]
-    # The how-manieth lost entry each one is: a gather can be differentiated in every library.
-    place = xp.cumulative_sum(as_index(found.lost), axis=0) - 1
-    place = xp.where(found.lost, place, xp.zeros_like(place))
-
-    def select(lost: Array, better: Array, plain: Array) -> Array:
-        return xp.where(lost, xp.take(better, place, axis=-1), plain)
-
-    columns = zip(*(part[:2] for part in parts), strict=True)
-    return _chosen(found, Statistics(*(_concatenated(list(c)) for c in columns)), select)
-
-
-def _chosen(
-    plain: Statistics, better: Statistics, select: Callable[[Array, Array, Array], Array]
-) -> Statistics:
+    entropies = concatenated([tile.entropies for tile in tiles])
+    dispersion = concatenated([tile.dispersion for tile in tiles])
     return Statistics(
-        select(plain.lost, better.entropies, plain.entropies),
-        select(plain.lost, better.dispersion, plain.dispersion),
+        with_entries(statistics.entropies, lost, entropies),
+        with_entries(statistics.dispersion, lost, dispersion),
     )
 
 
@@ -383,10 +375,12 @@ def _in_own_units(form: Form, problem: Problem, measure: Measure, stack: Stack) 
     if form.any_units(problem) or not isinstance(measure.score, Radial):
         return form.statistics(measure, stack)
     measure, (stack,), factor = to_units(measure, [stack])
-    found = form.statistics(measure, stack)
+    statistics = form.statistics(measure, stack)
     if factor is None:
-        return found
-    return found._replace(entropies=found.entropies * factor, dispersion=found.dispersion * factor)
+        return statistics
+    return statistics._replace(
+        entropies=statistics.entropies * factor, dispersion=statistics.dispersion * factor
+    )
 
 
 def to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stack], Array | None]:

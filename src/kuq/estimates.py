@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kuq._array import Array, namespace, safe_sqrt
 from kuq.distributions.base import Prediction
 from kuq.distributions.laws import Stack, worst_method
 from kuq.driver import planned
 from kuq.errors import ParameterError
-from kuq.forms.directions import Directions
 from kuq.kernels.base import Score
 from kuq.scores.options import Options
 from kuq.views import resolve_bandwidths, staged, views
@@ -45,18 +45,15 @@ def over_directions(
     score = resolve_bandwidths(score, predictions, options)
     means, squares, methods = [], [], []
     for position, term in enumerate(score.parts):
-        own, known = staged(term, options, predictions)
+        staged_term, transformed = staged(term, options, predictions)
         directions = options.directions._replace(seed=(options.seed, position))
-        seen = views(own, options, *known)
+        seen = views(staged_term, options, *transformed)
         stack = Stack(tuple(group for view in seen for group in view.stack.groups))
         sampled, method = planned(seen[0].score, stack, options)
         units = directions.units(stack.groups[0].atoms.dimension) if sampled else [directions]
-        alone = score.changed(parts=(own,))
-
-        def by(unit: Directions, known: Any = known, alone: Score = alone) -> Sequence[Array]:
-            return ask(*known, alone, dataclasses.replace(options, directions=unit))
-
-        mean, square = _spread(by, units)
+        alone = score.changed(parts=(staged_term,))
+        of_units = [dataclasses.replace(options, directions=unit) for unit in units]
+        mean, square = _spread(functools.partial(ask, *transformed, alone), of_units)
         means.append(mean)
         squares.append(square)
         methods.append(method)
@@ -68,15 +65,15 @@ def over_directions(
 
 
 def _spread(
-    by: Callable[[Directions], Sequence[Array]], units: Sequence[Directions]
+    ask: Callable[[Options], Sequence[Array]], of_units: Sequence[Options]
 ) -> tuple[list[Array], list[Array]]:
     """Means over units, and their squared standard errors; one unit at a time is held."""
-    means = list(by(units[0]))
+    means = list(ask(of_units[0]))
     squares = [namespace(mean).zeros_like(mean) for mean in means]
-    for seen, unit in enumerate(units[1:], start=2):
-        for k, value in enumerate(by(unit)):
+    for seen, options in enumerate(of_units[1:], start=2):
+        for k, value in enumerate(ask(options)):
             gap = value - means[k]
             means[k] = means[k] + gap / seen
             squares[k] = squares[k] + gap * (value - means[k])
-    count = len(units)
+    count = len(of_units)
     return means, [square / max(1, count * (count - 1)) for square in squares]

@@ -73,8 +73,8 @@ class Partition(Mapping[str, Array]):
     @property
     def epistemic(self) -> Array:
         """All that is not noise: the sum of levels and interactions."""
-        parts = [part for name, part in self.components.items() if name != "noise"]
-        return sum(parts[1:], start=parts[0])
+        components = [array for name, array in self.components.items() if name != "noise"]
+        return sum(components[1:], start=components[0])
 
     @property
     def note(self) -> str:
@@ -88,15 +88,15 @@ class Partition(Mapping[str, Array]):
         if is_traced(self.total):
             return ""
         xp = namespace(self.total)
-        known = ~xp.isnan(detach(self.total))
-        silent = (detach(self.noise) == 0) & known
-        alone = bool(xp.any(silent & (detach(self.total) != 0))) and bool(xp.all(silent | ~known))
+        not_nan = ~xp.isnan(detach(self.total))
+        silent = (detach(self.noise) == 0) & not_nan
+        alone = bool(xp.any(silent & (detach(self.total) != 0))) and bool(xp.all(silent | ~not_nan))
         return OF_LEVELS_OF_POINTS if alone else ""
 
     @property
     def known(self) -> dict[str, Array]:
         """Total and components without the noise of single values, which is unknown."""
-        return {name: part for name, part in self.items() if name != "noise" or not self.note}
+        return {name: array for name, array in self.items() if name != "noise" or not self.note}
 
     def shares(self) -> dict[str, Array]:
         """The share of every component in the total, zero where the total is zero.
@@ -107,11 +107,11 @@ class Partition(Mapping[str, Array]):
         >>> {name: float(share.round(2)) for name, share in u.shares().items()}
         {'noise': 0.06, 'model': 0.89, 'run': 0.06}
         """
-        return {name: safe_ratio(part, self.total) for name, part in self.components.items()}
+        return {name: safe_ratio(array, self.total) for name, array in self.components.items()}
 
     def mapped(self, change: Callable[[Array], Array]) -> Partition:
         """The same with every array changed."""
-        components = {name: change(part) for name, part in self.components.items()}
+        components = {name: change(array) for name, array in self.components.items()}
         return replace(self, total=change(self.total), components=components)
 
     def to_frame(self, index: Any = None) -> pd.DataFrame:
@@ -160,5 +160,5 @@ def summed(components: Mapping[str, Array]) -> Array:
     parts = list(components.values())
     xp = namespace(parts[0])
     total = sum(parts[1:], start=parts[0])
-    infinite = xp.any(xp.stack([part == float("inf") for part in parts]), axis=0)
+    infinite = xp.any(xp.stack([array == float("inf") for array in parts]), axis=0)
     return xp.where(infinite, xp.full_like(total, float("inf")), total)

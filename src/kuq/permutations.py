@@ -55,31 +55,27 @@ def ranks(
             "result"
         )
     step = rows_at_once([prediction], score, options)
-    parts = [prediction]
+    chunks = [prediction]
     if step is not None:
         starts = range(0, prediction.batch_shape[0], step)
-        parts = [prediction.rows(slice(start, start + step)) for start in starts]
-    pool = pool_of(parts[0], score, options)
+        chunks = [prediction.rows(slice(start, start + step)) for start in starts]
+    pool = pool_of(chunks[0], score, options)
     _check_weights(pool)
     labels = _labels(pool, options, permutations)
     total: np.ndarray | float = 0.0
     draws = len(pool.owners)
     for rows in pieces(draws, draws, _numbers(options), pool.weights):
         table = np.zeros((1, rows.stop - rows.start, draws))
-        for position, part in enumerate(parts):
-            own = pool if position == 0 else pool_of(part, score, options)
-            _check_weights(own)
-            table[0] += _summed(own, rows)
+        for position, chunk in enumerate(chunks):
+            chunk_pool = pool if position == 0 else pool_of(chunk, score, options)
+            _check_weights(chunk_pool)
+            table[0] += _summed(chunk_pool, rows)
         total = total + _block_sums(table, rows, labels, options)
-    count = math.prod(_result_shape(prediction, pool))
+    # The pool has the shape of results at some inputs.
+    count = math.prod((*prediction.batch_shape, *pool.shape[len(prediction.batch_shape) :]))
     assert isinstance(total, np.ndarray)
-    found = _ranked(total / count, pool.owners)
-    return score, Ranks(*(values[..., 0] for values in found))
-
-
-def _result_shape(prediction: Ensemble, pool: Pool) -> tuple[int, ...]:
-    """The shape of results at all inputs, from that at some."""
-    return (*prediction.batch_shape, *pool.shape[len(prediction.batch_shape) :])
+    ranked = _ranked(total / count, pool.owners)
+    return score, Ranks(*(values[..., 0] for values in ranked))
 
 
 @in_parts(0, 0, 1, 1)
@@ -92,7 +88,7 @@ def _of_each(
     draws, members = len(pool.owners), int(pool.owners.max()) + 1
     # Sums over pairs of groups of all permutations stay for all entries of a tile.
     most = max(1, _numbers(options) // (len(labels) * members * members))
-    found = []
+    ranked = []
     for tile in pool.tiles():
         for start in range(tile.start, tile.stop, most):
             entries = slice(start, min(start + most, tile.stop))
@@ -101,11 +97,11 @@ def _of_each(
             for rows in _reading(pool, slice(0, draws), entries.stop - entries.start):
                 total = total + _block_sums(read(rows), rows, labels, options)
             assert isinstance(total, np.ndarray)
-            found.append(_ranked(total, pool.owners))
-    if not found:
+            ranked.append(_ranked(total, pool.owners))
+    if not ranked:
         empty = np.zeros(0), np.zeros(0), np.zeros((members, 0)), np.zeros((members, 0))
-        found = [Ranks(*empty)]
-    joined = [np.concatenate(column, axis=-1) for column in zip(*found, strict=True)]
+        ranked = [Ranks(*empty)]
+    joined = [np.concatenate(column, axis=-1) for column in zip(*ranked, strict=True)]
     return tuple(values.reshape(*values.shape[:-1], *pool.shape) for values in joined)
 
 
@@ -168,8 +164,8 @@ def _numbers(options: Options) -> int:
 def _reading(pool: Pool, rows: slice, entries: int) -> Iterator[slice]:
     """Rows of a table of some entries that are made at once."""
     each = entries * pool.row
-    for part in pieces(rows.stop - rows.start, each, max(pool.budget, each), pool.weights):
-        yield slice(rows.start + part.start, rows.start + part.stop)
+    for block in pieces(rows.stop - rows.start, each, max(pool.budget, each), pool.weights):
+        yield slice(rows.start + block.start, rows.start + block.stop)
 
 
 def _summed(pool: Pool, rows: slice) -> np.ndarray:
@@ -177,8 +173,8 @@ def _summed(pool: Pool, rows: slice) -> np.ndarray:
     total = np.zeros((rows.stop - rows.start, len(pool.owners)))
     for entries in pool.tiles():
         read = pool.rows_of(entries)
-        for part in _reading(pool, rows, entries.stop - entries.start):
-            total[part.start - rows.start : part.stop - rows.start] += read(part).sum(axis=0)
+        for block in _reading(pool, rows, entries.stop - entries.start):
+            total[block.start - rows.start : block.stop - rows.start] += read(block).sum(axis=0)
     return total
 
 
@@ -187,16 +183,16 @@ def _block_sums(table: np.ndarray, rows: slice, labels: np.ndarray, options: Opt
     n, height, draws = table.shape
     members = int(labels[0].max()) + 1
     flat = np.ascontiguousarray(table).reshape(n * height, draws)
-    found = np.empty((n, len(labels), members, members))
+    pair_sums = np.empty((n, len(labels), members, members))
     each = members * max(draws, n * height)
-    for some in pieces(len(labels), each, _numbers(options), table):
-        own = labels[some]
-        groups = (own.T[:, :, None] == np.arange(members)).astype(float)  # (A, B, M)
-        count = len(own)
+    for chunk in pieces(len(labels), each, _numbers(options), table):
+        chunk_labels = labels[chunk]
+        groups = (chunk_labels.T[:, :, None] == np.arange(members)).astype(float)  # (A, B, M)
+        count = len(chunk_labels)
         sums = (flat @ groups.reshape(draws, -1)).reshape(n, height, count, members)
         left = groups[rows].transpose(1, 2, 0)  # (B, M, rows)
-        found[:, some] = left @ sums.transpose(0, 2, 1, 3)
-    return found
+        pair_sums[:, chunk] = left @ sums.transpose(0, 2, 1, 3)
+    return pair_sums
 
 
 def _ranked(sums: np.ndarray, owners: np.ndarray) -> Ranks:
@@ -217,7 +213,7 @@ def _ranked(sums: np.ndarray, owners: np.ndarray) -> Ranks:
     return Ranks(every[:, 0], p, excess[:, 0].T, np.stack(of_members))
 
 
-def _share(values: np.ndarray, own: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """The share of values (n, 1 + B) that are at least ``own`` (n, 1), which is one of them."""
-    reached = np.mean(values >= own - rounding, axis=1)
-    return np.where(np.isnan(own[:, 0]), np.nan, reached)
+def _share(values: np.ndarray, observed: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """The share of values (n, 1 + B) that reach the ``observed`` (n, 1), which is one of them."""
+    reached = np.mean(values >= observed - rounding, axis=1)
+    return np.where(np.isnan(observed[:, 0]), np.nan, reached)

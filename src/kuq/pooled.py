@@ -77,22 +77,17 @@ class Pool:
 
     def tiles(self) -> Iterator[slice]:
         """Entries whose tables fit the budget."""
-        like = self.weights
         at_most = 1 if any(table.inner > 1 for table in self.tables) else self.count
-        for part in pieces(self.count, self.size, self.budget, like):
-            for start in range(part.start, part.stop, at_most):
-                yield slice(start, min(start + at_most, part.stop))
-
-    def row_blocks(self) -> Iterator[slice]:
-        """Rows of the table of one entry that fit the budget."""
-        yield from pieces(len(self.owners), self.row, self.budget, self.weights)
+        for tile in pieces(self.count, self.size, self.budget, self.weights):
+            for start in range(tile.start, tile.stop, at_most):
+                yield slice(start, min(start + at_most, tile.stop))
 
     def rows_of(self, entries: slice) -> Rows:
         """The table of some entries."""
         readers = [table.reader(entries, self.budget) for table in self.tables]
 
-        def rows(part: slice) -> np.ndarray:
-            return np.asarray(sum(reader(part) for reader in readers[1:]) + readers[0](part))
+        def rows(block: slice) -> np.ndarray:
+            return np.asarray(sum(reader(block) for reader in readers[1:]) + readers[0](block))
 
         return rows
 
@@ -100,12 +95,12 @@ class Pool:
         weights = self.weights if len(self.weights) == 1 else self.weights[entries]
         members = len(self.drawn)
         shares = weights[..., None] * (self.owners[:, None] == np.arange(members))
-        found = self._sorted(entries, shares) if self._is_sorted() else None
-        if found is None:
-            found = self._by_rows(entries, shares)
+        sums = self._sorted(entries, shares) if self._is_sorted() else None
+        if sums is None:
+            sums = self._by_rows(entries, shares)
         for place, column in self.closed:
-            found.rows[..., place] = column[entries]
-        return found
+            sums.rows[..., place] = column[entries]
+        return sums
 
     def _by_rows(self, entries: slice, shares: np.ndarray) -> Sums:
         draws, members = shares.shape[1:]
@@ -113,10 +108,11 @@ class Pool:
         rows = np.empty((count, draws, members))
         squares = np.zeros((count, members, members))
         read = self.rows_of(entries)
-        for part in self.row_blocks() if count == 1 else (slice(0, draws),):
-            k = read(part)
-            rows[:, part] = k @ shares
-            squares += np.matrix_transpose(shares[:, part]) @ ((k * k) @ shares)
+        whole = [slice(0, draws)]
+        for block in pieces(draws, self.row, self.budget, shares) if count == 1 else whole:
+            k = read(block)
+            rows[:, block] = k @ shares
+            squares += np.matrix_transpose(shares[:, block]) @ ((k * k) @ shares)
         return Sums(rows, squares)
 
     def _is_sorted(self) -> bool:
@@ -138,8 +134,8 @@ class Pool:
         rows = np.empty((*x.shape, members))
         shares = np.broadcast_to(shares, rows.shape)
         for m in range(members):
-            own = np.take_along_axis(shares[..., m], order, axis=1)
-            below, first = np.cumsum(own, axis=1), np.cumsum(own * ascending, axis=1)
+            share = np.take_along_axis(shares[..., m], order, axis=1)
+            below, first = np.cumsum(share, axis=1), np.cumsum(share * ascending, axis=1)
             value = ascending * (2 * below - below[:, -1:]) - (2 * first - first[:, -1:])
             np.put_along_axis(rows[..., m], order, value, axis=1)
         first = (x[:, None, :] @ shares)[:, 0, :]
@@ -167,10 +163,10 @@ class _Table:
 
     def prepared(self, entries: slice) -> tuple[Stack, Measure, np.ndarray]:
         """Draws of some entries in units of their own, and the factor (n·inner,) of the results."""
-        part = slice(entries.start * self.inner, entries.stop * self.inner)
-        stack = stretched(prepared(self.stack.index(part)), self.measure.score.weights)
-        measure, (stack,), unit = to_units(self.measure.at(part), [stack])
-        count = part.stop - part.start
+        flat = slice(entries.start * self.inner, entries.stop * self.inner)
+        stack = stretched(prepared(self.stack.index(flat)), self.measure.score.weights)
+        measure, (stack,), unit = to_units(self.measure.at(flat), [stack])
+        count = flat.stop - flat.start
         scale = np.ones(count) if unit is None else np.broadcast_to(unit, (count,))
         return stack, measure, self.factor * scale
 
@@ -178,23 +174,23 @@ class _Table:
         stack, measure, factor = self.prepared(entries)
         draws = sum(g.atoms.lead[0] * g.count for g in stack.groups)
 
-        def values(part: slice, some: slice) -> np.ndarray:
-            own = stack.index(some)
+        def values(block: slice, chunk: slice) -> np.ndarray:
+            chunk_stack = stack.index(chunk)
             if isinstance(measure.score, Radial):
-                return np.asarray(excess_rows(measure.at(some), pooled_draws(own), part))
-            x = _pooled_values(own)
-            found = between_points(measure, x[:, part, None, :], x[:, None, :, :])
-            return as_numpy(found, "a table of draws")
+                return np.asarray(excess_rows(measure.at(chunk), pooled_draws(chunk_stack), block))
+            x = _pooled_values(chunk_stack)
+            table = between_points(measure, x[:, block, None, :], x[:, None, :, :])
+            return as_numpy(table, "a table of draws")
 
-        def rows(part: slice) -> np.ndarray:
+        def rows(block: slice) -> np.ndarray:
             if self.inner == 1:
-                every = values(part, slice(0, stack.batch_count))
+                every = values(block, slice(0, stack.batch_count))
                 return np.asarray(every * factor[:, None, None])
             total = np.zeros(())
-            height = len(range(*part.indices(draws)))
-            for some in pieces(self.inner, height * draws * self.each, budget, factor):
-                count = factor[some] * self.shares[some]
-                total = total + np.tensordot(count, values(part, some), axes=1)[None]
+            height = len(range(*block.indices(draws)))
+            for chunk in pieces(self.inner, height * draws * self.each, budget, factor):
+                count = factor[chunk] * self.shares[chunk]
+                total = total + np.tensordot(count, values(block, chunk), axes=1)[None]
             return total
 
         return rows
@@ -231,9 +227,9 @@ def pool_of(prediction: Prediction, score: Kernel, options: Options) -> Pool:
     members = view.stack.member_count
     drawn, corrected = np.zeros(members, dtype=bool), np.zeros(members, dtype=bool)
     for start, law in view.stack.offsets():
-        own = slice(start, start + law.atoms.lead[0])
-        drawn[own] = law.drawn
-        corrected[own] = law.drawn and (options.unbiased_samples or law.method == "monte-carlo")
+        of_law = slice(start, start + law.atoms.lead[0])
+        drawn[of_law] = law.drawn
+        corrected[of_law] = law.drawn and (options.unbiased_samples or law.method == "monte-carlo")
     groups = [law for law in view.stack.groups if isinstance(law.atoms, Points)]
     counts = [law.count for law in groups for _ in range(law.atoms.lead[0])]
     return Pool(
@@ -244,7 +240,7 @@ def pool_of(prediction: Prediction, score: Kernel, options: Options) -> Pool:
         corrected=corrected,
         tables=tuple(tables),
         closed=tuple(
-            (place, np.sum([part[place] for part in closed], axis=0)) for place in closed[0]
+            (place, np.sum([of_term[place] for of_term in closed], axis=0)) for place in closed[0]
         ),
         budget=options.budget(table.shares),
     )
@@ -291,23 +287,23 @@ def _weights(groups: list[Law], table: _Table, count: int) -> np.ndarray:
         return np.concatenate(each)[None, :]
     parts = []
     for law in groups:
-        own = as_numpy(law.full_weights(), "weights of draws")  # (m, n·inner, N)
-        own = own.reshape(own.shape[0], count, table.inner, own.shape[-1])
-        if np.any((own != own[:, :, :1]) & ~np.isnan(own)):
+        weights = as_numpy(law.full_weights(), "weights of draws")  # (m, n·inner, N)
+        weights = weights.reshape(weights.shape[0], count, table.inner, weights.shape[-1])
+        if np.any((weights != weights[:, :, :1]) & ~np.isnan(weights)):
             raise ParameterError(
                 "draws were left out for some coordinates and not for others, so that they have "
                 'no weights of their own; ask for over="both", or score with reduce=None'
             )
-        parts.append(np.moveaxis(own[:, :, 0], 0, 1).reshape(count, -1))
+        parts.append(np.moveaxis(weights[:, :, 0], 0, 1).reshape(count, -1))
     return np.concatenate(parts, axis=1)
 
 
 def _beside(term: Term, view: View, table: _Table, options: Options) -> dict[int, np.ndarray]:
     """E k(x_a, Y_j) but for a constant, (n, A), of every draw and every member j that is closed."""
-    found: dict[int, np.ndarray] = {}
+    expectations: dict[int, np.ndarray] = {}
     closed = [m for m, law in enumerate(view.stack.members()) if not isinstance(law.atoms, Points)]
     if not closed:
-        return found
+        return expectations
     draws = [draws_of(law)[0] for law in table.stack.members()]  # (n·inner, N, d)
     laws = list(view.stack.members())
     count = view.stack.batch_count // table.inner
@@ -317,5 +313,5 @@ def _beside(term: Term, view: View, table: _Table, options: Options) -> dict[int
             values = as_numpy(from_points(term, view, laws[place], x, options), "scores of draws")
             each = values.reshape(count, table.inner, -1)
             columns.append(np.tensordot(table.shares, each, axes=(0, 1)))
-        found[place] = np.concatenate(columns, axis=1)
-    return found
+        expectations[place] = np.concatenate(columns, axis=1)
+    return expectations

@@ -58,6 +58,11 @@ class PartErrors(NamedTuple):
     epistemic: Array
 
 
+def _same_fields(one: object, other: object) -> bool:
+    mine, theirs = vars(one), vars(other)
+    return all(same_value(mine[name], theirs[name]) for name in mine)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
     """A value by random directions, and its standard error over them.
@@ -76,10 +81,7 @@ class Estimate:
     method: str
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Estimate):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(same_value(mine[name], theirs[name]) for name in mine)
+        return _same_fields(self, other) if isinstance(other, Estimate) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
@@ -96,28 +98,12 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Uncertainty(Mapping[str, Array]):
-    """Total, aleatoric and epistemic uncertainty; total = aleatoric + epistemic.
-
-    Also a mapping (``u["epistemic"]``). ``method`` is the worst of "exact", "quadrature",
-    "samples", "sliced" and "monte-carlo" among its parts; ``score`` has every bandwidth as a
-    number. ``standard_error`` has those of the parts where random directions were asked for.
-    Members without noise of their own, such as points, have one level of uncertainty only: then
-    ``is_split`` is False, and ``note`` says what ``total`` is. ``values_per_law`` is how many
-    values the laws of members typically have where they are ``Samples(…, whole=True)``, such as the
-    rows in leaves; of few ``note`` says what that means for the split.
-    """
+class _ThreeParts(Mapping[str, Array]):
+    """Three arrays over the inputs, as attributes and as a mapping, and how they were computed."""
 
     total: Array
     aleatoric: Array
     epistemic: Array
-    score: Score
-    estimator: str
-    unbiased: bool | str
-    method: str
-    units: str
-    standard_error: PartErrors | None = None
-    values_per_law: float | None = None
 
     def __getitem__(self, key: str) -> Array:
         if key not in _KEYS:
@@ -132,12 +118,31 @@ class Uncertainty(Mapping[str, Array]):
 
     def __eq__(self, other: object) -> bool:
         """Whether two results are the same in every number and in how they were computed."""
-        if not isinstance(other, Uncertainty):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(same_value(mine[name], theirs[name]) for name in mine)
+        return _same_fields(self, other) if type(other) is type(self) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Uncertainty(_ThreeParts):
+    """Total, aleatoric and epistemic uncertainty; total = aleatoric + epistemic.
+
+    Also a mapping (``u["epistemic"]``). ``method`` is the worst of "exact", "quadrature",
+    "samples", "sliced" and "monte-carlo" among its parts; ``score`` has every bandwidth as a
+    number. ``standard_error`` has those of the parts where random directions were asked for.
+    Members without noise of their own, such as points, have one level of uncertainty only: then
+    ``is_split`` is False, and ``note`` says what ``total`` is. ``values_per_law`` is how many
+    values the laws of members typically have where they are ``Samples(…, whole=True)``, such as the
+    rows in leaves; of few ``note`` says what that means for the split.
+    """
+
+    score: Score
+    estimator: str
+    unbiased: bool | str
+    method: str
+    units: str
+    standard_error: PartErrors | None = None
+    values_per_law: float | None = None
 
     @property
     def is_split(self) -> bool:
@@ -158,8 +163,8 @@ class Uncertainty(Mapping[str, Array]):
         count, alike = self._without_noise()
         if 0 < count == alike:
             return OF_POINTS
-        some = f"{count} of {alike} inputs: {OF_POINTS}" if count else ""
-        return "; ".join(filter(None, (some, self.note_of_few_values)))
+        of_points = f"{count} of {alike} inputs: {OF_POINTS}" if count else ""
+        return "; ".join(filter(None, (of_points, self.note_of_few_values)))
 
     @property
     def note_of_few_values(self) -> str:
@@ -183,20 +188,20 @@ class Uncertainty(Mapping[str, Array]):
             return 0, 0
         xp = namespace(self.total)
         aleatoric, epistemic = detach(self.aleatoric), detach(self.epistemic)
-        known = ~xp.isnan(detach(self.total))
-        silent = ((aleatoric == 0) | (aleatoric == -math.inf)) & known
-        if bool(xp.any(known & (epistemic < 0))) or not bool(xp.any(silent & (epistemic > 0))):
+        not_nan = ~xp.isnan(detach(self.total))
+        silent = ((aleatoric == 0) | (aleatoric == -math.inf)) & not_nan
+        if bool(xp.any(not_nan & (epistemic < 0))) or not bool(xp.any(silent & (epistemic > 0))):
             return 0, 0
-        return int(xp.count_nonzero(silent)), int(xp.count_nonzero(known))
+        return int(xp.count_nonzero(silent)), int(xp.count_nonzero(not_nan))
 
     def _is_of_one_model(self) -> bool:
         """Whether the total is known and none of its parts."""
         if any(is_traced(self[key]) for key in _KEYS):
             return False
         xp = namespace(self.total)
-        known = ~xp.isnan(detach(self.total))
+        not_nan = ~xp.isnan(detach(self.total))
         parts = ~(xp.isnan(detach(self.aleatoric)) & xp.isnan(detach(self.epistemic)))
-        return bool(xp.any(known)) and not bool(xp.any(parts))
+        return bool(xp.any(not_nan)) and not bool(xp.any(parts))
 
     def _below_zero(self) -> int:
         """Inputs whose epistemic part is negative by noise: changes are so in both parts."""
@@ -255,8 +260,8 @@ def summaries(
 ) -> list[str]:
     """A line for every part: its mean and range over the inputs, and standard errors, if any."""
     rows = []
-    for key, part in parts.items():
-        values = detach(part)
+    for key, array in parts.items():
+        values = detach(array)
         xp = namespace(values)
         name = f"  {key:<{width}}"
         if not values.shape:
@@ -264,13 +269,13 @@ def summaries(
             rows.append(f"{name} {float(values):.6g}{error}")
             continue
         every = math.prod(values.shape)
-        known = values[~xp.isnan(values)]
-        missing = every - math.prod(known.shape)
+        given = values[~xp.isnan(values)]
+        missing = every - math.prod(given.shape)
         if missing == every:
             rows.append(f"{name} none: all {every} are NaN")
             continue
-        low, high = float(xp.min(known)), float(xp.max(known))
-        mean = float(xp.mean(xp.astype(known, xp.float32) if "16" in str(known.dtype) else known))
+        low, high = float(xp.min(given)), float(xp.max(given))
+        mean = float(xp.mean(xp.astype(given, xp.float32) if "16" in str(given.dtype) else given))
         rows.append(f"{name} mean {mean:.6g}, from {low:.6g} to {high:.6g}")
         rows[-1] += f" ({missing} of {every} are NaN)" if missing else ""
         if key in errors:
@@ -296,14 +301,14 @@ def table_of(
     count = math.prod(shape)
     if index is not None and len(index) != count:
         raise ShapeError(f"an index of {len(index)} entries does not fit {count} inputs")
-    columns = {key: _in_numpy(part).reshape(-1) for key, part in parts.items()}
+    columns = {key: _in_numpy(array).reshape(-1) for key, array in parts.items()}
     frame = pd.DataFrame(columns, index=index)
     frame.attrs.update(attrs)
     return frame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StandardError(Mapping[str, Array]):
+class StandardError(_ThreeParts):
     """Standard errors of the total, aleatoric and epistemic uncertainty of every input.
 
     Also a mapping (``e["epistemic"]``). ``over`` says what they cover: "members" (other models
@@ -311,9 +316,6 @@ class StandardError(Mapping[str, Array]):
     ``members`` and ``draws`` are the numbers of them, the fewest draws of a law, None without.
     """
 
-    total: Array
-    aleatoric: Array
-    epistemic: Array
     over: str
     members: int
     draws: int | None
@@ -323,39 +325,19 @@ class StandardError(Mapping[str, Array]):
     method: str
     units: str
 
-    def __getitem__(self, key: str) -> Array:
-        if key not in _KEYS:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_KEYS)
-
-    def __len__(self) -> int:
-        return len(_KEYS)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether two results are the same in every number and in what they cover."""
-        if not isinstance(other, StandardError):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(same_value(mine[name], theirs[name]) for name in mine)
-
-    __hash__ = None  # type: ignore[assignment]  # it holds arrays
-
     def to_frame(self, index: Any = None) -> pd.DataFrame:
         """A pandas table like :meth:`Uncertainty.to_frame`; ``frame.attrs`` says what it covers."""
-        known = {"score": repr(self.score), "units": self.units, "method": self.method}
-        return table_of(self, index, known | {"over": self.over})
+        attrs = {"score": repr(self.score), "units": self.units, "method": self.method}
+        return table_of(self, index, attrs | {"over": self.over})
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a StandardError holds three arrays; take one: e.epistemic")
 
     def __repr__(self) -> str:
-        known = f"{self.members} members"
+        sizes = f"{self.members} members"
         if self.draws is not None:
-            known += f" of {self.draws} draws"
-        head = f"StandardError(shape={tuple(self.total.shape)}, over={self.over!r}, {known}, "
+            sizes += f" of {self.draws} draws"
+        head = f"StandardError(shape={tuple(self.total.shape)}, over={self.over!r}, {sizes}, "
         head += f"score={cut(repr(self.score))}, units={self.units!r})"
         return "\n".join([head, *summaries(self, 9)])
 

@@ -51,7 +51,7 @@ class Variances(NamedTuple):
     total: np.ndarray
 
 
-class Found(NamedTuple):
+class StandardErrors(NamedTuple):
     #: standard errors of AU, EU and TU
     values: tuple[np.ndarray, ...]
     #: what they cover
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 def standard_errors(
     prediction: Ensemble, score: Score, options: Options, estimator: str, over: str
-) -> Found:
+) -> StandardErrors:
     """Standard errors of AU, EU and TU over members, draws or both."""
     if over != "draws" and prediction.member_count < FEWEST:
         raise InsufficientDataError(
@@ -87,11 +87,13 @@ def standard_errors(
             )
         noise = over_draws(prediction, score, options, estimator=estimator)
     if over == "draws":
-        return Found(_roots(noise), over, draws, score, "samples")
-    score, *found, method = over_members(prediction, score, options, estimator=estimator)
+        return StandardErrors(_roots(noise), over, draws, score, "samples")
+    score, *variances, method = over_members(prediction, score, options, estimator=estimator)
     if noise:
-        found = [both - own for both, own in zip(found, noise, strict=True)]
-    return Found(_roots(found), "members" if draws is None else over, draws, score, method)
+        variances = [both - of_draws for both, of_draws in zip(variances, noise, strict=True)]
+    return StandardErrors(
+        _roots(variances), "members" if draws is None else over, draws, score, method
+    )
 
 
 def _roots(variances: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -124,15 +126,15 @@ def over_members(
     prediction: Ensemble, score: AnyScore, options: Options, estimator: str = "pairwise"
 ) -> tuple[AnyScore, np.ndarray, np.ndarray, np.ndarray, str]:
     """The score, the variances of AU, EU and TU over members and their draws, and the method."""
-    known, entropies, matrix, method = answers.member_parts(prediction, score, options)
-    h, d = (as_numpy(part, "a standard error") for part in (entropies, matrix))
+    resolved, entropies, matrix, method = answers.member_parts(prediction, score, options)
+    h, d = (as_numpy(values, "a standard error") for values in (entropies, matrix))
     w = as_numpy(prediction.member_weights(), "weights of members")
     if estimator == "bma" and score.local:
         laws = prediction.member_list()
-        found = [answers.divergence(prediction, law, known, options) for law in laws]
-        informed = np.stack([as_numpy(part, "a standard error") for part in found])
-        return known, *_of_means(h, informed, w), method
-    return known, *_of_pairs(h, d, w, _factor(w, options, estimator)), method
+        divergences = [answers.divergence(prediction, law, resolved, options) for law in laws]
+        informed = np.stack([as_numpy(values, "a standard error") for values in divergences])
+        return resolved, *_of_means(h, informed, w), method
+    return resolved, *_of_pairs(h, d, w, _factor(w, options, estimator)), method
 
 
 @in_parts(0, 0, 0)
@@ -146,11 +148,9 @@ def over_draws(
     factor = _factor(w, options, estimator)
     tiles = list(pool.tiles())
     threads = threads_for(pool.count * pool.size, pool.weights)
-    found = in_threads(lambda part: _of_draws(pool, part, w, factor), tiles, threads)
-    joined = [np.concatenate(parts) if parts else np.zeros(0) for parts in zip(*found, strict=True)]
-    if not found:
-        joined = [np.zeros(0)] * 3
-    aleatoric, epistemic, total = (values.reshape(pool.shape) for values in joined)
+    variances = in_threads(lambda entries: _of_draws(pool, entries, w, factor), tiles, threads)
+    columns = zip(*variances or [Variances(*[np.zeros(0)] * 3)], strict=True)
+    aleatoric, epistemic, total = (np.concatenate(x).reshape(pool.shape) for x in columns)
     return aleatoric, epistemic, total
 
 
@@ -193,9 +193,8 @@ def _projected(rows: np.ndarray, squares: np.ndarray, v: np.ndarray) -> _Project
     parts = parts * ((1 - q) / _positive(1 - 2 * q))[..., None]
     square = v * parts * parts
     left = squares - mean * total  # Σ v_a v_b (k − mean)²
-    left = (
-        left - 4 * np.sum(v * parts * around, axis=-1) + 2 * np.sum((1 - 2 * v) * square, axis=-1)
-    )
+    left = left - 4 * np.sum(v * parts * around, axis=-1)
+    left = left + 2 * np.sum((1 - 2 * v) * square, axis=-1)
     return _Projected(mean, parts, np.maximum(left, 0) / _positive(1 - 3 * q))
 
 
@@ -264,7 +263,7 @@ def _of_draws(pool: Pool, entries: slice, w: np.ndarray, factor: float) -> Varia
     shape = (entries.stop - entries.start, members)
     first = np.zeros((3, *shape))
     rest = np.zeros((3, *shape))
-    crossed, own_rest = np.zeros((*shape, members)), np.zeros(shape)
+    crossed = np.zeros((*shape, members))
     q = np.zeros(shape)
     means = np.zeros((*shape, members))
     for i in np.flatnonzero(pool.drawn):
@@ -273,18 +272,17 @@ def _of_draws(pool: Pool, entries: slice, w: np.ndarray, factor: float) -> Varia
         v = v[:, mine]
         rows = sums.rows[:, mine, :]
         q[:, i] = np.sum(v * v, axis=-1)
-        own = _projected(rows[..., i], sums.squares[:, i, i], v)
+        projected = _projected(rows[..., i], sums.squares[:, i, i], v)
         means[:, i] = np.sum(v[..., None] * rows, axis=1)
         parts = rows - means[:, i, None]
         crossed[:, i] = np.sum(v[..., None] * parts * parts, axis=1)
-        own_rest[:, i] = own.rest
         scale = np.ones(1) if pool.corrected[i] else 1 - q[:, i]
         between = 2 * (parts @ pairs[i])
         for k, (b, e) in enumerate(((0, w[i]), (1, -counts[i]), (1, w[i] - counts[i]))):
             alone = e * scale
-            moved = b * between + alone[:, None] * own.parts
+            moved = b * between + alone[:, None] * projected.parts
             spread = np.sum(v * moved * moved, axis=-1) / (1 - q[:, i])
-            of_rest = alone * alone * own.rest
+            of_rest = alone * alone * projected.rest
             first[k, :, i] = q[:, i] * (spread - of_rest * (q[:, i] / (1 - 2 * q[:, i])))
             rest[k, :, i] = of_rest * (q[:, i] * q[:, i] / (2 * (1 - q[:, i])))
     return _with_pairs(sums, pool.drawn, pairs, q, means, crossed, first, rest)
@@ -307,10 +305,10 @@ def _with_pairs(
     left = np.where(both, 4 * pairs * pairs * left, 0.0)
     ratio = q[:, :, None] * q[:, None, :]
     within = np.sum(left * ratio, axis=(1, 2))
-    found = []
+    variances = []
     for k in range(3):
         alone, of_pairs = first[k].sum(axis=1), rest[k].sum(axis=1)
         if k > 0:  # EU and TU
             alone, of_pairs = alone - within, of_pairs + within / 2
-        found.append(_sum(alone, of_pairs))
-    return Variances(*found)
+        variances.append(_sum(alone, of_pairs))
+    return Variances(*variances)

@@ -75,12 +75,16 @@ def recomputed(values: Array, lost: Array, exact: Callable[[Array], Array]) -> A
     """
     if not any_true(lost):
         return values
+    return with_entries(values, lost, exact(namespace(lost).nonzero(lost)[0]))
+
+
+def with_entries(values: Array, chosen: Array, others: Array) -> Array:
+    """Values (…, n) whose ``chosen`` entries (n,) are the others, in their order."""
     xp = namespace(values)
-    again = exact(xp.nonzero(lost)[0])
-    # The how-manieth lost entry each one is: a gather can be differentiated in every library.
-    place = xp.cumulative_sum(as_index(lost), axis=0) - 1
-    spread = xp.take(again, xp.where(lost, place, xp.zeros_like(place)), axis=-1)
-    return xp.where(lost, spread, values)
+    # The how-manieth chosen entry each one is: a gather can be differentiated in every library.
+    place = xp.cumulative_sum(as_index(chosen), axis=0) - 1
+    spread = xp.take(others, xp.where(chosen, place, xp.zeros_like(place)), axis=-1)
+    return xp.where(chosen, spread, values)
 
 
 class PairBlock(NamedTuple):
@@ -125,9 +129,8 @@ def member_pairs(stack: Stack, cost: Callable[[Law, Law], int], budget: int) -> 
     for (a, (start_p, p)), (b, (start_q, q)) in combinations_with_replacement(enumerate(groups), 2):
         each = max(1, stack.batch_count) * cost(p, q)
         copied = stack.batch_count * q.count * q.atoms.size * q.atoms.lead[0]
-        blocks = _row_blocks if 4 * copied > budget else _gathered_blocks
-        if is_traced(stack.reference):
-            blocks = _gathered_blocks
+        by_rows = 4 * copied > budget and not is_traced(stack.reference)
+        blocks = _row_blocks if by_rows else _gathered_blocks
         for block in blocks(p, q, a == b, each, budget):
             yield block._replace(rows=block.rows + start_p, columns=block.columns + start_q)
 
@@ -137,24 +140,19 @@ def _row_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[
     for i in range(p.atoms.lead[0]):
         first = i + 1 if same else 0
         left = p.index(itemgetter(slice(i, i + 1)))
-        for part in pieces(q.atoms.lead[0] - first, each, budget, q.atoms.reference):
-            some = slice(part.start + first, part.stop + first)
-            right = q.index(itemgetter(some))
-            yield PairBlock(np.asarray([i]), np.arange(some.start, some.stop), left, right)
+        for chunk in pieces(q.atoms.lead[0] - first, each, budget, q.atoms.reference):
+            columns = slice(chunk.start + first, chunk.stop + first)
+            right = q.index(itemgetter(columns))
+            yield PairBlock(np.asarray([i]), np.arange(columns.start, columns.stop), left, right)
 
 
 def _gathered_blocks(p: Law, q: Law, same: bool, each: int, budget: int) -> Iterator[PairBlock]:
     """Copies of many pairs at once, where a row would be too short for its overhead."""
     shape = (p.atoms.lead[0], q.atoms.lead[0])
     rows, columns = np.triu_indices(shape[0], 1) if same else np.indices(shape).reshape(2, -1)
-    for part in pieces(len(rows), each, budget, p.atoms.reference):
-        i, j = (index_array(x[part], p.atoms.reference) for x in (rows, columns))
-        yield PairBlock(
-            rows[part],
-            columns[part],
-            _taken(p, i),
-            _taken(q, j),
-        )
+    for chunk in pieces(len(rows), each, budget, p.atoms.reference):
+        i, j = (index_array(x[chunk], p.atoms.reference) for x in (rows, columns))
+        yield PairBlock(rows[chunk], columns[chunk], _taken(p, i), _taken(q, j))
 
 
 def _taken(law: Law, index: Array) -> Law:

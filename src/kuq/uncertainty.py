@@ -188,7 +188,7 @@ def decompose(
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
     estimator = _estimator(estimator, score)
-    score = _known(score)
+    score = _score_of(score)
     if not isinstance(prediction, Prediction):
         prediction = as_distribution(prediction)
     if isinstance(prediction, Distribution):
@@ -216,9 +216,9 @@ def decompose(
     if isinstance(prediction, Ensemble):
         prediction = prediction.counting()
     ask = functools.partial(answers.decompose, estimator=estimator)
-    found = _uncertainty(ask, prediction, score, options, estimator, unbiased)
+    result = _uncertainty(ask, prediction, score, options, estimator, unbiased)
     few = _typical_values(prediction)
-    return found if few is None else dataclasses.replace(found, values_per_law=few)
+    return result if few is None else dataclasses.replace(result, values_per_law=few)
 
 
 def _typical_values(prediction: Prediction) -> float | None:
@@ -251,21 +251,30 @@ def _uncertainty(
     unbiased: bool | str,
 ) -> Uncertainty:
     """What ``ask`` says of AU and EU, as a mean over random directions if these are asked for."""
+    errors: PartErrors | None = None
     if options.directions is None:
         resolved, aleatoric, epistemic, method = ask(prediction, score, options)
-        return _result(prediction, resolved, aleatoric, epistemic, estimator, unbiased, method)
+    else:
 
-    def parts(*args: Any) -> list[Array]:
-        _, aleatoric, epistemic, _ = ask(*args)
-        return [aleatoric + epistemic, aleatoric, epistemic]
+        def parts(*args: Any) -> list[Array]:
+            _, aleatoric, epistemic, _ = ask(*args)
+            return [aleatoric + epistemic, aleatoric, epistemic]
 
-    found = estimates.over_directions(parts, [prediction], score, options)
-    errors = PartErrors(*(_as_array(error, prediction) for error in found.errors))
-    _, aleatoric, epistemic = found.values
-    result = _result(
-        prediction, found.score, aleatoric, epistemic, estimator, unbiased, found.method
+        averages = estimates.over_directions(parts, [prediction], score, options)
+        resolved, (_, aleatoric, epistemic), _, method = averages
+        errors = PartErrors(*(_as_array(error, prediction) for error in averages.errors))
+    aleatoric = _known_with(aleatoric, epistemic)
+    return Uncertainty(
+        total=_as_array(_sum(aleatoric, epistemic), prediction),
+        aleatoric=_as_array(aleatoric, prediction),
+        epistemic=_as_array(epistemic, prediction),
+        score=resolved,
+        estimator=estimator,
+        unbiased=unbiased,
+        method=method,
+        units=resolved.units,
+        standard_error=errors,
     )
-    return dataclasses.replace(result, standard_error=errors)
 
 
 def _estimate(
@@ -276,10 +285,10 @@ def _estimate(
     def answer(*args: Any) -> list[Array]:
         return [ask(*args)]
 
-    found = estimates.over_directions(answer, predictions, score, options)
+    averages = estimates.over_directions(answer, predictions, score, options)
     first, last = predictions[0], predictions[-1]
-    value, error = (_cast(part[0], first, last) for part in (found.values, found.errors))
-    return Estimate(value, error, found.method)
+    value, error = (_cast(arrays[0], first, last) for arrays in (averages.values, averages.errors))
+    return Estimate(value, error, averages.method)
 
 
 def _design(
@@ -317,9 +326,9 @@ def _partition(
     if not options.unbiased_members and not options.unbiased_samples:
         xp = namespace(parts)  # none is negative; what rounding left of equal ones is zero
         parts = xp.where(parts < 0, xp.zeros_like(parts), parts)
-    found = {"noise": _known_with(noise, parts[0, ...])}
-    found |= {name: parts[k, ...] for k, name in enumerate(design.parts)}
-    components = {name: _as_array(part, prediction) for name, part in found.items()}
+    arrays = {"noise": _known_with(noise, parts[0, ...])}
+    arrays |= {name: parts[k, ...] for k, name in enumerate(design.parts)}
+    components = {name: _as_array(array, prediction) for name, array in arrays.items()}
     return Partition(
         total=_as_array(summed(components), prediction),
         components=components,
@@ -340,28 +349,6 @@ def _check_depth(prediction: Ensemble) -> None:
             f"{prediction!r} has {prediction.depth} levels; name them, outermost first: "
             'levels=("model", "run"), or pass ensemble.flattened() for the members in no groups'
         )
-
-
-def _result(
-    prediction: Prediction,
-    score: Score,
-    aleatoric: Array,
-    epistemic: Array,
-    estimator: str,
-    unbiased: bool | str,
-    method: str,
-) -> Uncertainty:
-    aleatoric = _known_with(aleatoric, epistemic)
-    return Uncertainty(
-        total=_as_array(_sum(aleatoric, epistemic), prediction),
-        aleatoric=_as_array(aleatoric, prediction),
-        epistemic=_as_array(epistemic, prediction),
-        score=score,
-        estimator=estimator,
-        unbiased=unbiased,
-        method=method,
-        units=score.units,
-    )
 
 
 @_alone
@@ -385,7 +372,7 @@ def entropy(
     0.25
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = _score_of(score)
     p = first_order(p).beside(score.arrays)
     if options.directions is not None:
         return _estimate(answers.entropy, [p], score, options)
@@ -414,7 +401,7 @@ def divergence(
     3.0
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = _score_of(score)
     p, q = _aligned(p, q, score)
     if options.directions is not None:
         return _estimate(answers.divergence, [p, q], score, options)
@@ -445,7 +432,7 @@ def score(
     0.2336949772551
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = _score_of(score)
     p = first_order(p).beside([y, *score.arrays])
     outcome = _fit_outcome(adopted(y, p.reference, "y"), p)
     require_finite(y=outcome)
@@ -473,11 +460,11 @@ def expected_kernel(
     1.0
     """
     options = Options.checked(False, rtol, draws, seed, max_memory)
-    known = as_score(kernel)
-    if not isinstance(known, Kernel):
+    score = as_score(kernel)
+    if not isinstance(score, Kernel):
         raise ParameterError(f"expected_kernel needs a kernel, got {kernel!r}")
-    p, q = _aligned(p, q, known)
-    return _cast(answers.expected_kernel(p, q, known, options), p, q)
+    p, q = _aligned(p, q, score)
+    return _cast(answers.expected_kernel(p, q, score, options), p, q)
 
 
 @_alone
@@ -501,7 +488,7 @@ def member_divergences(
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = _score_of(score)
     _check_ensemble(prediction, "member_divergences")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
@@ -536,7 +523,7 @@ def member_influence(
     [3.0, 3.0, -6.0]
     """
     options = Options.checked(unbiased, rtol, draws, seed, max_memory, directions)
-    score = _known(score)
+    score = _score_of(score)
     _check_ensemble(prediction, "member_influence")
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays)
@@ -552,13 +539,13 @@ def member_influence(
     def changes(
         prediction: Ensemble, score: Score, options: Options
     ) -> tuple[Score, Array, Array, str]:
-        resolved, *found, method = answers.member_parts(prediction, score, options)
-        entropies, matrix = (door.left(part, prediction.reference) for part in found)
+        resolved, *arrays, method = answers.member_parts(prediction, score, options)
+        entropies, matrix = (door.left(array, prediction.reference) for array in arrays)
         parts = scores.leave_one_out(
             entropies, matrix, prediction.member_weights(), options.unbiased_members
         )
         if prediction.member_count < whole.member_count:
-            parts = tuple(_spread_out(part, counting, whole.member_count) for part in parts)
+            parts = tuple(_spread_out(values, counting, whole.member_count) for values in parts)
         aleatoric, epistemic = parts
         return resolved, aleatoric, epistemic, method
 
@@ -598,7 +585,7 @@ def standard_error(
         raise ParameterError(f"over must be one of {_SOURCES}, got {over!r}")
     options = Options.checked(unbiased, rtol, draws, seed, max_memory)
     estimator = _estimator(estimator, score)
-    score = _known(score)
+    score = _score_of(score)
     _check_sampled(prediction, "standard_error")
     if prediction.depth > 1:
         raise ParameterError(
@@ -607,22 +594,22 @@ def standard_error(
         )
     _check_draws(prediction, options)
     prediction = prediction.beside(score.arrays).counting()
-    found = standard_errors.standard_errors(prediction, score, options, estimator, over)
+    errors = standard_errors.standard_errors(prediction, score, options, estimator, over)
     aleatoric, epistemic, total = (
-        _as_array(from_numpy(values, prediction.reference), prediction) for values in found.values
+        _as_array(from_numpy(values, prediction.reference), prediction) for values in errors.values
     )
     return StandardError(
         total=total,
         aleatoric=aleatoric,
         epistemic=epistemic,
-        over=found.over,
+        over=errors.over,
         members=prediction.member_count,
-        draws=found.draws,
-        score=found.score,
+        draws=errors.draws,
+        score=errors.score,
         estimator=estimator,
         unbiased=unbiased,
-        method=found.method,
-        units=found.score.units,
+        method=errors.method,
+        units=errors.score.units,
     )
 
 
@@ -654,7 +641,7 @@ def member_test(
     """
     count = whole_number(permutations, "permutations", 1)
     options = Options.checked(True, 1e-8, None, seed, max_memory)
-    kernel = _known(score)
+    kernel = _score_of(score)
     _check_sampled(prediction, "member_test")
     if not isinstance(kernel, Kernel):
         raise ParameterError(
@@ -662,9 +649,9 @@ def member_test(
             "density"
         )
     prediction = prediction.beside(kernel.arrays)
-    kernel, found = ranks(prediction, kernel, options, count, per_input)
+    kernel, ranked = ranks(prediction, kernel, options, count, per_input)
     statistic, p_value, excess, of_members = (
-        _as_array(from_numpy(values, prediction.reference), prediction) for values in found
+        _as_array(from_numpy(values, prediction.reference), prediction) for values in ranked
     )
     return MemberTest(statistic, p_value, excess, of_members, count, per_input, kernel)
 
@@ -694,7 +681,8 @@ def _sum(aleatoric: Array, epistemic: Array) -> Array:
     return xp.where(infinite, epistemic, aleatoric + finite)
 
 
-def _known(score: Score | str) -> Score:
+def _score_of(score: Score | str) -> Score:
+    """A score as it is, without a look at the table of names, or that of a name."""
     return score if isinstance(score, Score) else as_score(score)
 
 
@@ -789,16 +777,8 @@ def _fit_outcome(y: Array, p: Prediction) -> Array:
     if shape == full:
         return y
     missing = len(full) - len(shape)
-    fits = missing >= 0 and missing <= len(p.batch_shape)
-    if fits:
-        padded = (1,) * missing + shape
-        lead = next(
-            (i for i, (a, b) in enumerate(zip(padded, full, strict=True)) if a == b), len(full)
-        )
-        same = all(a == b for a, b in zip(padded[lead:], full[lead:], strict=True))
-        ones = all(a == 1 for a in padded[:lead])
-        fits = same and ones and lead <= len(p.batch_shape)
-    if not fits:
+    leads = range(missing, len(p.batch_shape) + 1)
+    if not any((1,) * missing + shape == (1,) * lead + full[lead:] for lead in leads):
         raise ShapeError(
             f"y must have the shape batch + event = {full} of the prediction, of which leading "
             f"axes may be missing, got {shape}{axis_of_one(shape, full)}"

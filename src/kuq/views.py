@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -85,8 +85,8 @@ class View:
         marginal = self.marginal
         if marginal is not None and is_array(marginal.weights):
             marginal = dataclasses.replace(marginal, weights=door.entered(marginal.weights))
-        own = {n: getattr(self.score, n, None) for n in ("bandwidth", "weights")}
-        arrays = {n: door.entered(array) for n, array in own.items() if is_array(array)}
+        parameters = {n: getattr(self.score, n, None) for n in ("bandwidth", "weights")}
+        arrays = {n: door.entered(array) for n, array in parameters.items() if is_array(array)}
         score = self.score.changed(**arrays) if arrays else self.score
         return View(
             self.stack.mapped(door.entered), self.batch_shape, self.event_shape, marginal, score
@@ -97,19 +97,18 @@ def views(
     term: Term, options: Options, *predictions: Prediction, question: Question = PAIRS
 ) -> list[View]:
     """Predictions as a term sees them together, drawn from where that is needed and asked for."""
-    known = list(predictions)
     if term.score.local:
-        return _local_views(term, options, known, question)
-    known = _drawn_where_needed(term, options, known)
-    found = [_view(prediction, term, options) for prediction in known]
-    if isinstance(found[0].stack.reference, np.ndarray) or not isinstance(term.score, Radial):
-        return found  # a kernel that is nothing but a function needs arrays of its own library
-    return _through_the_door(term, found)
+        return _local_views(term, options, predictions, question)
+    drawn_from = _drawn_where_needed(term, options, predictions)
+    seen = [_view(prediction, term, options) for prediction in drawn_from]
+    if isinstance(seen[0].stack.reference, np.ndarray) or not isinstance(term.score, Radial):
+        return seen  # a kernel that is nothing but a function needs arrays of its own library
+    return _through_the_door(term, seen)
 
 
 def _drawn_where_needed(
-    term: Term, options: Options, predictions: list[Prediction]
-) -> list[Prediction]:
+    term: Term, options: Options, predictions: Sequence[Prediction]
+) -> Sequence[Prediction]:
     if options.draws is None or _has_route(term, *predictions):
         return predictions
     return [
@@ -119,38 +118,38 @@ def _drawn_where_needed(
 
 
 def staged(
-    term: Term, options: Options, predictions: list[Prediction]
-) -> tuple[Term, list[Prediction]]:
+    term: Term, options: Options, predictions: Sequence[Prediction]
+) -> tuple[Term, Sequence[Prediction]]:
     """The same where all is drawn and transformed, which many answers need once."""
     if term.score.local:
         return term, predictions
-    known, stages = _drawn_where_needed(term, options, predictions), list(term.stages)
-    members = [member for prediction in known for member in _members(prediction)]
+    predictions, stages = _drawn_where_needed(term, options, predictions), list(term.stages)
+    members = [member for prediction in predictions for member in _members(prediction)]
     if not all(isinstance(member, (Samples, Point)) for member in members):
-        return term, known
+        return term, predictions
     while stages and not isinstance(transform := stages[0], MarginalStage):
         stages.pop(0)
-        known = [_transformed(one, transform, False, term.score) for one in known]
-    return dataclasses.replace(term, stages=tuple(stages)), known
+        predictions = [_transformed(one, transform, False, term.score) for one in predictions]
+    return dataclasses.replace(term, stages=tuple(stages)), predictions
 
 
 def _local_views(
-    term: Term, options: Options, predictions: list[Prediction], question: Question
+    term: Term, options: Options, predictions: Sequence[Prediction], question: Question
 ) -> list[View]:
     """Laws by their atoms if these tell their densities, else laws that are asked for them."""
     for prediction in predictions:
         for law in _members(prediction):
             if isinstance(law, Distribution) and not law.has_density:
                 law.require_density()
-    found = [_view(prediction, term, options) for prediction in predictions]
-    groups = tuple(group for view in found for group in view.stack.groups)
+    seen = [_view(prediction, term, options) for prediction in predictions]
+    groups = tuple(group for view in seen for group in view.stack.groups)
     if has_form(Problem.of(term.score, Stack(groups), compiled=False, question=question)):
-        if isinstance(found[0].stack.reference, np.ndarray):
-            return found
-        return _through_the_door(term, found)
+        if isinstance(seen[0].stack.reference, np.ndarray):
+            return seen
+        return _through_the_door(term, seen)
     return [
         dataclasses.replace(view, stack=_sources(prediction, options))
-        for view, prediction in zip(found, predictions, strict=True)
+        for view, prediction in zip(seen, predictions, strict=True)
     ]
 
 
@@ -177,15 +176,15 @@ def _sources(prediction: Prediction, options: Options) -> Stack:
     return Stack(tuple(groups), weights)
 
 
-def _through_the_door(term: Term, found: list[View]) -> list[View]:
+def _through_the_door(term: Term, seen: list[View]) -> list[View]:
     """Members as NumPy sees them, where that is possible."""
-    own = [getattr(term.score, "bandwidth", None), term.score.weights]
-    stages = [found[0].marginal.weights] if found[0].marginal else []
-    arrays = [array for view in found for array in view.stack.arrays()]
-    arrays += [array for array in (*own, *stages) if is_array(array)]
+    parameters = [getattr(term.score, "bandwidth", None), term.score.weights]
+    stages = [seen[0].marginal.weights] if seen[0].marginal else []
+    arrays = [array for view in seen for array in view.stack.arrays()]
+    arrays += [array for array in (*parameters, *stages) if is_array(array)]
     if not door.opens_for(arrays) or len({library_of(array) for array in arrays}) > 1:
-        return found
-    return [view.through_the_door() for view in found]
+        return seen
+    return [view.through_the_door() for view in seen]
 
 
 def _view(prediction: Prediction, term: Term, options: Options) -> View:
@@ -212,8 +211,8 @@ def _view(prediction: Prediction, term: Term, options: Options) -> View:
 
 def first_order(prediction: Prediction) -> Prediction:
     """What a prediction means where a first-order law is expected, of members with weight."""
-    known = first_or_second_order(prediction)
-    return known.counting() if isinstance(known, Ensemble) else known
+    prediction = first_or_second_order(prediction)
+    return prediction.counting() if isinstance(prediction, Ensemble) else prediction
 
 
 def first_or_second_order(prediction: Prediction) -> Prediction:
@@ -281,7 +280,7 @@ def _exact_clips(prediction: Prediction, term: Term) -> tuple[Clip, ...]:
 def _bounds(clip: Clip, prediction: Prediction) -> list[Array]:
     """Both thresholds of a clip: numbers, or arrays of the full shape batch + event."""
     shape = (*prediction.batch_shape, *prediction.event_shape)
-    found = []
+    bounds = []
     for bound in (clip.low, clip.high):
         array = adopted(bound, prediction.reference, "threshold")
         try:
@@ -291,8 +290,8 @@ def _bounds(clip: Clip, prediction: Prediction) -> list[Array]:
                 f"a threshold must broadcast against batch + event {shape}, without member and "
                 f"sample axes, got {tuple(array.shape)}"
             ) from None
-        found.append(full)
-    return found
+        bounds.append(full)
+    return bounds
 
 
 def _flat_bound(bound: Array, stack: Stack) -> Array:
@@ -316,10 +315,10 @@ def _transformed(
 ) -> Prediction:
     members = []
     for law in _members(prediction):
-        own = transform
+        fitted = transform
         if isinstance(transform, Clip):
-            own = _for_arrays(transform, prediction, law)
-        members.append(_transform_law(law, own, scalar, kernel))
+            fitted = _for_arrays(transform, prediction, law)
+        members.append(_transform_law(law, fitted, scalar, kernel))
     if not isinstance(prediction, Ensemble):
         return members[0]
     laws = [member for member in members if isinstance(member, Distribution)]
@@ -386,15 +385,15 @@ def resolve_bandwidths(
     """Replace "median" in bandwidths by the median distance between members' outcomes."""
     if not score.is_open:
         return score
-    known: list[tuple[tuple[Any, ...], Array | None, Any]] = []
+    distances: list[tuple[tuple[Any, ...], Array | None, Any]] = []
 
     def distance(base: Radial, stages: tuple[Any, ...]) -> Any:
         """The same for all terms that see the same outcomes, such as the scales of one kernel."""
-        for others, weights, value in known:
+        for others, weights, value in distances:
             if others == stages and weights is base.weights:
                 return value
         value = _median_distance(predictions, Term(1.0, stages, base), options)
-        known.append((stages, base.weights, value))
+        distances.append((stages, base.weights, value))
         return value
 
     def change(base: Kernel, stages: tuple[Any, ...]) -> Kernel:
@@ -453,13 +452,13 @@ def _over_entries(stacks: list[Stack], weights: Array | None, options: Options) 
     cost = sum(
         stack.member_count * g.count * g.atoms.size for stack in stacks for g in stack.groups
     )
-    found = []
+    distances = []
     if count == 0:
         return namespace(reference).reshape(reference, (-1,))[:0]
-    for part in pieces(count, cost, options.budget(reference), reference):
-        some = [prepared(stack.index(part)) for stack in stacks]
-        found.append(detach(_pair_distances([stretched(x, weights) for x in some])))
-    return namespace(*found).concat(found)
+    for entries in pieces(count, cost, options.budget(reference), reference):
+        tile_stacks = [prepared(stack.index(entries)) for stack in stacks]
+        distances.append(detach(_pair_distances([stretched(x, weights) for x in tile_stacks])))
+    return namespace(*distances).concat(distances)
 
 
 def _pair_distances(stacks: list[Stack]) -> Array:
@@ -535,17 +534,17 @@ def in_parts(
         def call(*args: Any, **settings: Any) -> Answer:
             *predictions, score, options = args
             if type(predictions[0].reference) is not np.ndarray:
-                found = walks.answered(function, predictions, score, options, settings)
-                if found is not None:
-                    return found
+                answer = walks.answered(function, predictions, score, options, settings)
+                if answer is not None:
+                    return answer
             step = rows_at_once(predictions, score, options, beside(predictions[0], score))
             if step is None:
                 return function(*args, **settings)
             score = resolve_bandwidths(score, predictions, options)
             parts = []
             for start in range(0, predictions[0].batch_shape[0], step):
-                some = [p.rows(slice(start, start + step)) for p in predictions]
-                parts.append(function(*some, score, options, **settings))
+                rows = [p.rows(slice(start, start + step)) for p in predictions]
+                parts.append(function(*rows, score, options, **settings))
             return cast(Answer, _joined(parts, axes))
 
         return call
@@ -566,39 +565,34 @@ def rows_at_once(
     largest = reference.nbytes * max([p.expansion for p in predictions]) + beside
     if largest <= _SHARE * options.max_memory:
         return None
-    rows = predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
-    step = _fitting_rows(predictions, score, options, beside // max(1, rows))
+    if not predictions[0].batch_shape or options.draws is not None:
+        return None
+    # A function, or an array over the batch, cannot be cut.
+    stages = [stage for term in score.parts for stage in term.stages]
+    if not all(isinstance(stage, (MarginalStage, Select)) for stage in stages):
+        return None
+    if any(is_array(getattr(term.score, "bandwidth", None)) for term in score.parts):
+        return None
+    marginal = any(isinstance(stage, MarginalStage) for stage in stages)
+    rows = predictions[0].batch_shape[0]
+    held = beside // max(1, rows)
+    for prediction in predictions:
+        two_rows = prediction.rows(slice(0, 2))  # of one row alone nothing has to be moved
+        given = arrays_of(two_rows)
+        for array in stack_of(two_rows, marginal, options.rtol).arrays():
+            if not any(np.may_share_memory(array, source) for source in given):
+                held += array.nbytes // 2
+    step = max(1, int(_SHARE * options.max_memory / max(1, held)))
     return None if step >= rows else step
 
 
-def _fitting_rows(
-    predictions: list[Prediction], score: Score, options: Options, beside: int
-) -> int:
-    """Rows whose copies fit; a function, or an array over the batch, cannot be cut."""
-    stages = [stage for term in score.parts for stage in term.stages]
-    neutral = all(isinstance(stage, (MarginalStage, Select)) for stage in stages)
-    if not neutral or options.draws is not None or not predictions[0].batch_shape:
-        return predictions[0].batch_shape[0] if predictions[0].batch_shape else 1
-    if any(is_array(getattr(term.score, "bandwidth", None)) for term in score.parts):
-        return predictions[0].batch_shape[0]
-    marginal = any(isinstance(stage, MarginalStage) for stage in stages)
-    held = beside
-    for prediction in predictions:
-        some = prediction.rows(slice(0, 2))  # of one row alone nothing has to be moved
-        given = arrays_of(some)
-        for array in stack_of(some, marginal, options.rtol).arrays():
-            if not any(np.may_share_memory(array, own) for own in given):
-                held += array.nbytes // 2
-    return max(1, int(_SHARE * options.max_memory / max(1, held)))
-
-
-def _joined(found: list[Any], axes: tuple[int, ...]) -> Any:
+def _joined(parts: list[Any], axes: tuple[int, ...]) -> Any:
     """Arrays one after the other, the worst of methods, and the first of anything else."""
-    if not isinstance(found[0], tuple):
-        return np.concatenate(found, axis=axes[0])
+    if not isinstance(parts[0], tuple):
+        return np.concatenate(parts, axis=axes[0])
     remaining = iter(axes)
     columns: list[Any] = []
-    for column in zip(*found, strict=True):
+    for column in zip(*parts, strict=True):
         if isinstance(column[0], np.ndarray):
             columns.append(np.concatenate(column, axis=next(remaining)))
         else:

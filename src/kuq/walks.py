@@ -9,6 +9,7 @@ do, and torch records one step for all of it.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import sys
@@ -71,9 +72,9 @@ def repeated(
         except TypeError:  # a list, which is no key
             key = None
     if walk is not None and _is_open(tensors) and _are_finite(given):
-        found: Answer | None = walk.step(tensors)
-        if found is not None:
-            return found
+        answer: Answer | None = walk.step(tensors)
+        if answer is not None:
+            return answer
     result = function(*args, **settings)
     if key is not None and walk is None:
         step: Any = getattr(result, "grad_fn", None)
@@ -102,10 +103,10 @@ def answered(
     if walk is _UNKNOWN:
         if not isinstance(score, Kernel) or not door.is_neutral(score):
             return None
-        walk = _found(function, predictions, tensors, score, options, settings)
+        walk = _walk_for(function, predictions, tensors, score, options, settings)
         _remember(key, walk)
-    found: Answer | None = walk.step(tensors) if isinstance(walk, Walk) else None
-    return found
+    answer: Answer | None = walk.step(tensors) if isinstance(walk, Walk) else None
+    return answer
 
 
 def _is_open(tensors: list[Array]) -> bool:
@@ -140,29 +141,29 @@ def _signature(given: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | 
 
     None for laws of which no walk is remembered.
     """
-    found: list[Any] = []
+    entries: list[Any] = []
     tensor = sys.modules["torch"].Tensor
     for law in given:
         kind = type(law)
-        found.append(kind)
-        parts: Iterable[Any] = (law,)
+        entries.append(kind)
+        values: Iterable[Any] = (law,)
         if kind is Ensemble:
             groups = _signature(law.groups, tensors)
             if groups is None or law.weights is not None:
                 return None
-            found.append(groups)
+            entries.append(groups)
             continue
         if kind in _ARRANGED:
-            parts = vars(law).values()
+            values = vars(law).values()
         elif isinstance(law, Prediction):
             return None
-        for part in parts:
-            if isinstance(part, tensor):
-                tensors.append(part)
-                found += (part.shape, part.dtype, part.requires_grad, part.is_contiguous())
+        for value in values:
+            if isinstance(value, tensor):
+                tensors.append(value)
+                entries += (value.shape, value.dtype, value.requires_grad, value.is_contiguous())
             else:
-                found.append(part)
-    return tuple(found) if tensors else None
+                entries.append(value)
+    return tuple(entries) if tensors else None
 
 
 class _Place(NamedTuple):
@@ -188,8 +189,8 @@ class _Place(NamedTuple):
         assert self.positions is not None
         total = np.bincount(self.positions.ravel(), slope.ravel(), starts[-1])
         for k, (start, stop) in enumerate(itertools.pairwise(starts)):
-            before, own = slopes[k], total[start:stop]
-            slopes[k] = own if before is None else before.ravel() + own
+            before, added = slopes[k], total[start:stop]
+            slopes[k] = added if before is None else before.ravel() + added
 
 
 class _Group(NamedTuple):
@@ -240,10 +241,10 @@ class Walk:
             sources = [np.ascontiguousarray(door.entered(t), self.computing) for t in tensors]
             arrays = [place.taken(sources) for place in self.places]
             measure = self._usual(arrays)
-        found = None if measure is None else self.differential(measure, arrays)
-        if found is None:
+        rows_and_slopes = None if measure is None else self.differential(measure, arrays)
+        if rows_and_slopes is None:
             return None
-        rows, by_arrays = found
+        rows, by_arrays = rows_and_slopes
         values = [
             row.reshape(shape).astype(self.dtype, copy=False)
             for row, shape in zip(rows, self.shapes, strict=True)
@@ -260,9 +261,9 @@ class Walk:
         rest = iter(arrays)
         laws = []
         for kind, places, drawn, method in self.groups:
-            own = [next(rest) for _ in places]
+            fields = [next(rest) for _ in places]
             if not self.any_units or kind is Products:
-                laws.append(Law(kind(*own), None, drawn, method))
+                laws.append(Law(kind(*fields), None, drawn, method))
         if any(without_strays(law) is not law for law in laws):
             return None
         if self.any_units:
@@ -273,15 +274,15 @@ class Walk:
 
     def _given_back(self, by_arrays: list[np.ndarray | None]) -> list[np.ndarray | None]:
         """Derivatives by the tensors."""
-        found: list[np.ndarray | None] = [None] * (len(self.starts) - 1)
+        slopes: list[np.ndarray | None] = [None] * (len(self.starts) - 1)
         for place, slope in zip(self.places, by_arrays, strict=True):
             if slope is not None:
-                place.given_back(slope, found, self.starts)
-        return found
+                place.given_back(slope, slopes, self.starts)
+        return slopes
 
 
 def _arrays_among(answer: Any) -> list[Array]:
-    return [part for part in answer if is_array(part)] if isinstance(answer, tuple) else [answer]
+    return [value for value in answer if is_array(value)] if isinstance(answer, tuple) else [answer]
 
 
 def _with_arrays(answer: Any, arrays: Sequence[Array]) -> Any:
@@ -289,7 +290,7 @@ def _with_arrays(answer: Any, arrays: Sequence[Array]) -> Any:
     if not isinstance(answer, tuple):
         return arrays[0]
     rest = iter(arrays)
-    return tuple([next(rest) if is_array(part) else part for part in answer])
+    return tuple([next(rest) if is_array(value) else value for value in answer])
 
 
 # How a walk is found.
@@ -304,7 +305,7 @@ class _Question(NamedTuple):
     question: Question
 
 
-def _found(
+def _walk_for(
     function: Callable[..., Any],
     predictions: Sequence[Prediction],
     tensors: Sequence[Array],
@@ -329,7 +330,7 @@ def _found(
             heard.append(_Question(*question))
             return made_up(heard[-1].stack)
 
-        listening = options.answered_by(listener)
+        listening = dataclasses.replace(options, listener=listener)
         return heard, _without_scalars(function(*coded, score, listening, **settings))
 
     def nothing(stack: Stack) -> Statistics:
@@ -348,9 +349,9 @@ def _found(
         return None
     groups = _groups(stack, starts)
     problem = Problem.of(kernel, stack, compiled=True)
-    known = plan(problem)
-    form = known.forms[0]
-    if groups is None or known.apart is not None or known.method != "exact":
+    chosen = plan(problem)
+    form = chosen.forms[0]
+    if groups is None or chosen.apart is not None or chosen.method != "exact":
         return None
     if not isinstance(form, Differentiated) or not form.differentiates(problem):
         return None
@@ -366,9 +367,9 @@ def _found(
         return nothing(stack)._replace(dispersion=np.ones(stack.batch_count))
 
     def one_of_entropies(stack: Stack, member: int) -> Statistics:
-        found = nothing(stack)
-        found.entropies[member] = 1.0
-        return found
+        statistics = nothing(stack)
+        statistics.entropies[member] = 1.0
+        return statistics
 
     columns = [counted(one_of_dispersions)]
     columns += [
@@ -430,7 +431,7 @@ def _direct(
 def _without_scalars(answer: Any) -> Any:
     """Sums over all axes, which NumPy gives as scalars, are arrays like the others."""
     if isinstance(answer, tuple):
-        return tuple(_without_scalars(part) for part in answer)
+        return tuple(_without_scalars(value) for value in answer)
     return np.asarray(answer) if isinstance(answer, np.generic) else answer
 
 

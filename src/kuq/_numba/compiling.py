@@ -168,14 +168,14 @@ def kernel(*signature: Any, name: str = "") -> Callable[[Callable[..., Any]], Ca
             dispatcher.disable_compile()
             return dispatcher
 
-        known: list[Any] = []
+        compiled: list[Any] = []
 
         @functools.wraps(function)
         def call(*arguments: Any) -> None:
-            if not known:
+            if not compiled:
                 with _BUILDING:  # else the first threads would all compile
-                    known.append(built())
-            known[0](*arguments)
+                    compiled.append(built())
+            compiled[0](*arguments)
 
         return call
 
@@ -191,7 +191,7 @@ def spread(task: Callable[[int, int], None], size: int, work: float, grain: int 
         task(0, size)
         return
     # Several parts per thread, as a core may be busy with something else.
-    part = -(-size // (4 * threads))
-    part = max(-(-part // grain) * grain, 1)
-    starts = range(0, size, part)
-    in_threads(lambda start: task(start, min(start + part, size)), starts, threads)
+    step = -(-size // (4 * threads))
+    step = max(-(-step // grain) * grain, 1)
+    starts = range(0, size, step)
+    in_threads(lambda start: task(start, min(start + step, size)), starts, threads)

@@ -31,16 +31,16 @@ _HERE = Path(__file__).parent
 
 def digest_of_sources() -> bytes:
     """Of every source that a kernel may inline; empty where there are no sources to read."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     twins = (_HERE.parent / folder for folder in ("expectations", "forms"))
     files = sorted(_HERE.glob("*.py"))
     files += [file for folder in twins for file in sorted(folder.glob("*_compiled.py"))]
     try:
         for file in files:
-            found.update(hashlib.sha256(file.name.encode() + b"\0" + file.read_bytes()).digest())
+            digest.update(hashlib.sha256(file.name.encode() + b"\0" + file.read_bytes()).digest())
     except OSError:
         return b""
-    return found.digest() if files else b""
+    return digest.digest() if files else b""
 
 
 #: What is in memory: taken when this package is imported, before its kernels are.
@@ -115,16 +115,16 @@ def _read(path: Path, origin: bytes) -> bytes | None:
 
 def _written(path: Path, content: bytes) -> bool:
     """Write a file as a whole, or not at all."""
-    part = None
+    name = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        Path(part).replace(path)
+        Path(name).replace(path)
     except OSError:
-        if part is not None:
+        if name is not None:
             with contextlib.suppress(OSError):
-                Path(part).unlink()
+                Path(name).unlink()
         return False
     return True

@@ -103,12 +103,7 @@ class Design:
 
     def effects(self) -> list[tuple[int, ...]]:
         """The levels of every part: one, or several whose interaction it is."""
-        return [
-            chosen
-            for block in self.blocks
-            for size in range(1, len(block) + 1)
-            for chosen in itertools.combinations(block, size)
-        ]
+        return [chosen for block in self.blocks for chosen in _subsets(block)[1:]]
 
     @property
     def parts(self) -> list[str]:
@@ -128,11 +123,11 @@ class Design:
 
     def _groups(self, paths: np.ndarray, weights: Array) -> tuple[list[np.ndarray], Array]:
         below: _Table = {}
-        found: dict[tuple[int, ...], _Table] = {}
+        tables: dict[tuple[int, ...], _Table] = {}
         sets: dict[_Kind, _Sets] = {}
         for block in reversed(self.blocks):
             groups = _Block(self, block, paths, weights, sets)
-            pairs = {some: groups.pairs(some, below) for some in _subsets(block)}
+            pairs = {levels: groups.pairs(levels, below) for levels in _subsets(block)}
             below = pairs[block]
             for effect in _subsets(block)[1:]:
                 total: _Table = {}
@@ -140,8 +135,8 @@ class Design:
                     sign = -1.0 if (len(effect) - len(left)) % 2 == 0 else 1.0
                     others = tuple(k for k in block if k not in left)
                     _add(total, groups.times(pairs[others], sign * groups.node_weight))
-                found[effect] = total
-        return _collected([found[effect] for effect in self.effects()], sets, weights)
+                tables[effect] = total
+        return _collected([tables[effect] for effect in self.effects()], sets, weights)
 
 
 @functools.lru_cache(maxsize=32)
@@ -279,7 +274,7 @@ class _Block:
                 continue
             name = self.design.levels[k]
             remedy = f'pass fixed="{name}" or unbiased=False to take them as they are'
-            nodes, groups = (self.sets[self._kind(some)] for some in ((), (k,)))
+            nodes, groups = (self.sets[self._kind(levels)] for levels in ((), (k,)))
             of_node = [nodes.of[members[0]] for members in groups.members]
             alone = np.flatnonzero(np.bincount(of_node) < 2)
             if alone.size:
@@ -300,9 +295,9 @@ class _Block:
         if len(self.block) == 1:
             return
         for node in _in_order(self.paths[:, self.above]):
-            own = self.paths[np.all(self.paths[:, : len(node)] == node, axis=1)]
-            there = {tuple(cell) for cell in own[:, self.block].tolist()}
-            values = [np.unique(own[:, k]).tolist() for k in self.block]
+            in_node = self.paths[np.all(self.paths[:, : len(node)] == node, axis=1)]
+            there = {tuple(cell) for cell in in_node[:, self.block].tolist()}
+            values = [np.unique(in_node[:, k]).tolist() for k in self.block]
             for cell in itertools.product(*values):
                 if cell not in there:
                     raise ShapeError(
@@ -334,13 +329,13 @@ def _collected(
     xp = namespace(weights)
     groups = [np.arange(weights.shape[0])]
     columns = [[table.get((), xp.zeros_like(weights[:1])) for table in parts]]
-    for kind, own in sets.items():
-        several = [k for k, members in enumerate(own.members) if len(members) > 1]
+    for kind, of_kind in sets.items():
+        several = [k for k, members in enumerate(of_kind.members) if len(members) > 1]
         if not several or kind == () or not any(kind in table for table in parts):
             continue
-        groups += [own.members[k] for k in several]
+        groups += [of_kind.members[k] for k in several]
         index = index_array(np.asarray(several), weights)
-        zero = xp.zeros_like(own.weight)
+        zero = xp.zeros_like(of_kind.weight)
         columns.append([xp.take(table.get(kind, zero), index, axis=0) for table in parts])
     rows = zip(*columns, strict=True)
     return groups, xp.stack([xp.concat(list(row)) for row in rows])

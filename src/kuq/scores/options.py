@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -49,9 +48,6 @@ class Options:
             return _checked(unbiased, rtol, draws, seed, max_memory, directions)
         except TypeError:  # what cannot be looked up has to be checked
             return _checked.__wrapped__(unbiased, rtol, draws, seed, max_memory, directions)
-
-    def answered_by(self, listener: Callable[..., Any]) -> Options:
-        return dataclasses.replace(self, listener=listener)
 
     def budget(self, like: Array) -> int:
         """How many numbers a temporary may have in the dtype of an array."""
