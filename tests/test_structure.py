@@ -7,6 +7,7 @@ import pytest
 
 import kuq
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(kuq.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 #: Every layer may import from itself and from those before it.
@@ -82,6 +83,33 @@ def test_compiled_twins_are_imported_by_each_other_alone(path):
 def test_nothing_is_imported_from_the_study(path):
     """Nor is a name given to be imported later."""
     assert "kuq_study" not in path.read_text()
+
+
+#: Words that name nothing: a reader would have to look up what each of them is.
+NAMELESS = {"some", "found", "own", "known", "part"}
+#: Public names: what is known of a partition, and which part of an uncertainty a map shows.
+PUBLIC = {("partition.py", "known"), ("maps.py", "part")}
+OTHERS = [
+    path for name in ("study/src", "benchmarks", "docs") for path in ROOT.glob(f"{name}/**/*.py")
+]
+
+
+def assigned(node):
+    """The name that a node of a syntax tree gives to something."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    if isinstance(node, ast.arg):
+        return node.arg
+    return getattr(node, "name", None)
+
+
+@pytest.mark.parametrize(
+    "path", [*FILES, *sorted(OTHERS)], ids=lambda path: "/".join(path.parts[-3:])
+)
+def test_names_say_what_they_name(path):
+    nodes = ast.walk(ast.parse(path.read_text()))
+    names = {(path.name, assigned(node)) for node in nodes}
+    assert {(file, name) for file, name in names if name in NAMELESS} <= PUBLIC
 
 
 def test_no_file_without_a_concept():

@@ -76,7 +76,7 @@ def test_fields_as_one_outcome_and_the_members_of_the_report(tmp_path):
     fields = kuq.Ensemble(kuq.Samples(BY_MEMBER, event_ndim=2))
     expected = kuq.decompose(fields, kuq.Energy())
     np.testing.assert_allclose(result.uncertainty.epistemic, expected.epistemic, rtol=1e-10)
-    some = result.some(np.array([1, 3]))
+    some = result.prediction_at(np.array([1, 3]))
     assert repr(some) == "Ensemble of 3 × Samples(batch=(2,), N=4, event=(6, 7))"
     np.testing.assert_allclose(some.members.values, BY_MEMBER[:, [1, 3]])
     text = decomposition_report(result)
@@ -94,7 +94,7 @@ def test_normals_under_usual_names_with_weights(tmp_path, suffix):
     ensemble = kuq.Ensemble(kuq.Normal(*arrays), [1.0, 2.0, 3.0])
     expected = kuq.decompose(ensemble, result.uncertainty.score)
     np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-10)
-    some = result.some(np.array([2]))
+    some = result.prediction_at(np.array([2]))
     np.testing.assert_allclose(some.members.scale, arrays[1][:, 2:3], rtol=1e-12)
     assert result.uncertainty.score.bandwidth == pytest.approx(
         kuq.decompose(ensemble, kuq.Gaussian("median")).score.bandwidth, rel=0.05

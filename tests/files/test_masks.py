@@ -109,7 +109,7 @@ def test_masked_cells_are_no_part_of_an_outcome(folder, score):
     np.testing.assert_allclose(result.uncertainty.epistemic, expected.epistemic, rtol=1e-7)
     np.testing.assert_allclose(result.uncertainty.total, expected.total, rtol=1e-7)
     assert f"{int(SEA.sum())} of 56 cells are missing" in " ".join(result.only.notes)
-    part = result.only.part(np.array([0, 2]))
+    part = result.only.inputs_at(np.array([0, 2]))
     assert np.array_equal(part.cells, ~SEA)
     assert not part.masked.any()
     assert "Where on the grid" in decomposition_report(result)

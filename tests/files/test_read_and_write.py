@@ -161,7 +161,7 @@ def test_more_than_ten_members_are_sorted_by_number(tmp_path):
     result = decompose_file(tmp_path / "p.csv", kuq.CRPS())
     expected = kuq.Ensemble(kuq.Normal(loc, SCALE[0] * np.arange(1, 13)[:, None]))
     check(result, expected, kuq.CRPS())
-    np.testing.assert_allclose(result.some(np.array([0])).members.loc[:, 0], loc[:, 0])
+    np.testing.assert_allclose(result.prediction_at(np.array([0])).members.loc[:, 0], loc[:, 0])
 
 
 def long_table():

@@ -146,7 +146,7 @@ def test_numbers_are_read_to_the_last_bit(folder):
     loc = rng.normal(size=(2, 200)) * 10.0 ** rng.integers(-200, 200, size=(2, 200))
     pd.DataFrame({"member_0": loc[0], "member_1": loc[1]}).to_csv("p.csv", index=False)
     result = decompose_file(folder / "p.csv", kuq.CRPS())
-    members = result.some(np.arange(200)).members.value
+    members = result.prediction_at(np.arange(200)).members.value
     np.testing.assert_array_equal(members, loc)
 
 
@@ -390,7 +390,7 @@ def test_grids_of_small_types_are_computed_in_double(folder):
     gap = float(loc[1, 0]) - float(loc[0, 0])
     np.testing.assert_allclose(result.uncertainty.epistemic, gap**2, rtol=1e-14)
     np.testing.assert_allclose(result.uncertainty.aleatoric, 4.0, rtol=1e-14)
-    members = result.some(np.array([0])).members
+    members = result.prediction_at(np.array([0])).members
     np.testing.assert_allclose(members.scale**2, variance, rtol=1e-14)
 
 

@@ -132,7 +132,9 @@ def test_the_outlying_member_and_the_least_known_inputs_are_named(tmp_path):
     u = result.uncertainty
     first = text.index(f"&gt;{int(np.argmax(u.epistemic))}&lt;")
     assert first < text.index("Which members disagree")
-    influence = kuq.member_influence(result.some(np.arange(80)), kuq.CRPS()).epistemic[3].mean()
+    influence = (
+        kuq.member_influence(result.prediction_at(np.arange(80)), kuq.CRPS()).epistemic[3].mean()
+    )
     assert f"{u.epistemic.mean() + influence:.3g} instead of {u.epistemic.mean():.3g}" in text
 
 

@@ -122,7 +122,7 @@ def decompose_file(
         description=in_words(stored.prediction(), dict(zip(dims, u.total.shape, strict=False))),
         dims=dims,
         labels=stored.labels,
-        part=stored.part_at,
+        inputs_at=stored.part_at,
         options=options,
         notes=stored.notes,
         member_names=stored.member_names,

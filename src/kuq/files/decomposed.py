@@ -45,7 +45,7 @@ class Decomposed:
     dims: tuple[str, ...]
     labels: tuple[str, ...]
     #: Some inputs by their positions along the first axis, to look at members, maps and outcomes.
-    part: Callable[[np.ndarray], Part]
+    inputs_at: Callable[[np.ndarray], Part]
     coordinates: dict[str, np.ndarray] = field(default_factory=dict)
     #: The names of the dimensions of one outcome, where they have names.
     event_dims: tuple[str, ...] = ()
@@ -62,9 +62,9 @@ class Decomposed:
     #: The factors (aleatoric, epistemic) of a recalibration, where there was one.
     factors: tuple[float, float] | None = None
 
-    def some(self, places: np.ndarray) -> Prediction:
+    def prediction_at(self, places: np.ndarray) -> Prediction:
         """The prediction at some positions along the first axis."""
-        return self.part(places).prediction
+        return self.inputs_at(places).prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +128,6 @@ class DecomposedFile:
     def labels(self) -> tuple[str, ...]:
         return self.only.labels
 
-    def some(self, places: np.ndarray) -> Prediction:
+    def prediction_at(self, places: np.ndarray) -> Prediction:
         """The prediction at some positions along the first axis."""
-        return self.only.some(places)
+        return self.only.prediction_at(places)

@@ -88,7 +88,7 @@ def read_result(
         description=_described(call, dict(total.sizes)),
         dims=dims or ("input",),
         labels=tuple(_label(v) for v in coordinates.get(first, ())) if first else (),
-        part=looked_at,
+        inputs_at=looked_at,
         coordinates=coordinates,
         event_dims=layout.event,
         options=options,

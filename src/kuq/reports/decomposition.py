@@ -196,7 +196,7 @@ def _silence(one: Decomposed) -> Iterator[str]:
 def _whole_inputs(one: Decomposed) -> tuple[Prediction | None, int]:
     """The prediction at inputs that are looked at and where nothing is missing, and how many."""
     chosen = _looked_at(one)
-    inputs = one.part(chosen)
+    inputs = one.inputs_at(chosen)
     whole = np.flatnonzero(~inputs.masked.ravel())
     if whole.size == 0:
         return None, len(chosen)
@@ -397,7 +397,7 @@ def _looked_at(one: Decomposed) -> np.ndarray:
     )
     if complete is None or complete.size == 0:
         return np.array([0])
-    prediction = one.some(complete[:1])
+    prediction = one.prediction_at(complete[:1])
     members = prediction.member_count if isinstance(prediction, Ensemble) else 1
     numbers = max(1, int(np.size(prediction.reference)), members)
     most = int(np.clip(_NUMBERS_LOOKED_AT // numbers, 1, _INPUTS_LOOKED_AT))
@@ -412,7 +412,7 @@ def _maps(one: Decomposed, several: bool) -> Iterator[str]:
     where = f"Mean over {', '.join(others)}. " if others else ""
     if min(grids["total"].shape[-2:], default=0) < 4 or grids["total"].ndim < 2:
         chosen = _looked_at(one)
-        inputs = one.part(chosen)
+        inputs = one.inputs_at(chosen)
         if len(inputs.prediction.event_shape) != 2 or min(inputs.prediction.event_shape) < 4:
             return
         kernel = cell_kernel(u.score)
@@ -530,7 +530,7 @@ def _meaning(one: Decomposed, several: bool, written: str | None) -> Iterator[st
             "epistemic is the mean squared difference of two members' means, twice their "
             "variance (the score variance, or estimator bma, gives the variance)"
         )
-    if isinstance(u.score, Marginal) and np.prod(one.some(np.array([0])).event_shape) > 1:
+    if isinstance(u.score, Marginal) and np.prod(one.prediction_at(np.array([0])).event_shape) > 1:
         facts.append("every coordinate is looked at by itself, not how they depend on each other")
     entries = [
         ("Aleatoric", "What each member says about its own uncertainty, averaged over members: "

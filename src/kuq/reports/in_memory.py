@@ -134,7 +134,7 @@ def _decomposed(
         description=in_words(predicted, dict(zip(dims, batch, strict=True))),
         dims=dims or ("input",),
         labels=() if labels is None else tuple(map(str, labels)),
-        part=_Selected(predicted, outcome),
+        inputs_at=_Selected(predicted, outcome),
         options=kept,
         member_names=() if names is None else tuple(map(str, names)),
         target=None if y is None else str(getattr(y, "name", None) or "y"),

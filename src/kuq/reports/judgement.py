@@ -132,13 +132,13 @@ def judge(one: Decomposed) -> Judgement | None:
         return None
     shape = np.asarray(one.uncertainty.total).shape
     rows = shape[0] if shape else 1
-    first = one.part(np.array([0]))
+    first = one.inputs_at(np.array([0]))
     each = max(1, int(np.size(first.prediction.reference)))
     places = max(1, first.masked.size)
     wanted = max(_FEWEST_ROWS, -(-_MOST_CASES // places))
     most = max(1, min(wanted, _MOST_NUMBERS // each))
     chosen = evenly(rows, most)
-    inputs, judged_by, unobserved = _observed(one.part(chosen), one.uncertainty.score)
+    inputs, judged_by, unobserved = _observed(one.inputs_at(chosen), one.uncertainty.score)
     whole = _whole(inputs)
     if whole.size < 2:
         return None
