@@ -199,11 +199,14 @@ def address_of(array: Array, itemsize: int) -> int:
     return int(address)
 
 
-def any_true(condition: Array) -> bool | None:
-    """Whether any entry holds, or None where the values cannot be read (tracing)."""
-    if is_traced(condition):
-        return None
-    return bool(namespace(condition).any(condition))
+def any_true(condition: Array) -> bool:
+    """Whether any entry is seen to hold; where values cannot be read (tracing) none is."""
+    return not is_traced(condition) and bool(namespace(condition).any(condition))
+
+
+def may_hold(condition: Array) -> bool:
+    """Whether any entry holds, or values cannot be read (tracing), so that one may."""
+    return is_traced(condition) or bool(namespace(condition).any(condition))
 
 
 def same_value(a: Any, b: Any) -> bool:
@@ -218,7 +221,7 @@ def same_value(a: Any, b: Any) -> bool:
         return False
     if str(a.device) != str(b.device):
         return False
-    return any_true((a != b) & ((a == a) | (b == b))) is False
+    return not may_hold((a != b) & ((a == a) | (b == b)))
 
 
 def constants(values: Sequence[float], like: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import scipy.special
 
-from kuq._array import Array, any_true, is_jax, is_torch, namespace
+from kuq._array import Array, any_true, is_jax, is_torch, may_hold, namespace
 
 
 def _special(array: Array) -> Any:
@@ -96,9 +96,10 @@ def sum_log1p(x: Array, doublings: int = 3) -> Array:
     """
     xp = namespace(x)
     # Eight factors must fit the range of floats.
-    large = any_true(xp.max(x) > float(xp.finfo(x.dtype).max) ** 0.12) if x.shape[-1] > 1 else True
-    if large is not False:
-        doublings = 0 if large else 1
+    if x.shape[-1] < 2:
+        doublings = 0
+    elif may_hold(large := xp.max(x) > float(xp.finfo(x.dtype).max) ** 0.12):
+        doublings = 0 if any_true(large) else 1
     rest = []
     for _ in range(doublings):
         half = x.shape[-1] // 2

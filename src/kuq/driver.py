@@ -17,6 +17,7 @@ from kuq._array import (
     index_array,
     is_array,
     is_traced,
+    may_hold,
     namespace,
     power_of_two,
     safe_sqrt,
@@ -392,7 +393,7 @@ def to_units(measure: Measure, stacks: list[Stack]) -> tuple[Measure, list[Stack
     if not isinstance(kernel, Radial):
         return measure, stacks, None
     unit = _unit(stacks)
-    usual = any_true(unit != 1) is False
+    usual = not may_hold(unit != 1)
     if not usual:
         stacks = [divided(stack, unit) for stack in stacks]
     if kernel.degree is None:
@@ -438,7 +439,7 @@ def _are_usual_draws(laws: list[Law]) -> bool:
         # A mean square in the middle: no number is far above it, and those far below do not matter.
         square = square / (rows.shape[0] * rows.shape[2])
         usual = (square > 4.0**-_USUAL) & (square < 4.0**_USUAL)
-        if any_true(~usual) is not False:
+        if may_hold(~usual):
             return False
     return True
 

@@ -23,6 +23,7 @@ from kuq._array import (
     is_array,
     is_traced,
     library_of,
+    may_hold,
     median,
     namespace,
     power_of_two,
@@ -466,7 +467,7 @@ def _pair_distances(stacks: list[Stack]) -> Array:
     xp = namespace(stacks[0].reference)
     unit = power_of_two(size_of(stacks))  # no square leaves the range of floats
     usual = (unit > 1e-100) & (unit < 1e100) if epsilon(unit) < 1e-10 else unit == 1
-    if any_true(~usual) is not False:  # else nothing has to be copied
+    if may_hold(~usual):  # else nothing has to be copied
         unit = xp.where(usual, xp.ones_like(unit), unit)
         stacks = [divided(stack, unit) for stack in stacks]
     else:

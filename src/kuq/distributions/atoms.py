@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from kuq._array import Array, any_true, detach, namespace
+from kuq._array import Array, detach, may_hold, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +303,7 @@ def smallest_gap(*laws: Normals | Products) -> Array | None:
     """
     if sum(law.inner for law in laws) < 2:
         return None
-    if all(any_true(law.scale == 0) is False for law in laws):
+    if all(not may_hold(law.scale == 0) for law in laws):
         return None
     xp = namespace(laws[0].loc)
     lead = np.broadcast_shapes(*(law.lead for law in laws))

@@ -18,6 +18,7 @@ from kuq._array import (
     constants,
     index_array,
     is_traced,
+    may_hold,
     moved_axis,
     namespace,
     safe_sqrt,
@@ -176,7 +177,7 @@ class Ensemble(Prediction):
         They are left out where nobody can ask for a derivative by their weight. Elsewhere only
         strays among them are: left out, or where weights cannot be read replaced by another.
         """
-        if self.weights is None or any_true(self.weights == 0) is False:
+        if self.weights is None or not may_hold(self.weights == 0):
             return self
         if is_traced(self.weights):
             return self._with_stand_ins()
@@ -188,7 +189,7 @@ class Ensemble(Prediction):
 
     def positions_that_count(self) -> list[int]:
         """The positions of members with weight."""
-        if self.weights is None or any_true(self.weights == 0) is not True:
+        if self.weights is None or not any_true(self.weights == 0):
             return list(range(self.member_count))
         return [m for m in range(self.member_count) if not bool(self.weights[m] == 0)]
 

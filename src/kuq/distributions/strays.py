@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kuq._array import Array, any_true, detach, moved_axis, namespace, safe_sqrt
+from kuq._array import Array, detach, may_hold, moved_axis, namespace, safe_sqrt
 from kuq.distributions.atoms import Atoms, Points, Products
 from kuq.distributions.laws import Law, Stack
 
@@ -55,16 +55,16 @@ def without_strays(law: Law) -> Law:
     if law.tail is not None:  # components of a quadrature are what they have to be
         return law
     atoms = law.atoms
-    if isinstance(atoms, Products) and any_true(atoms.weights == 0) is not False:
+    if isinstance(atoms, Products) and may_hold(atoms.weights == 0):
         away = strays(atoms.weights, atoms.loc, atoms.scale)
-        if any_true(away) is not False:
+        if may_hold(away):
             xp, best = namespace(away), heaviest(atoms.weights, away)
             loc, scale = (
                 xp.where(away, xp.take_along_axis(a, best, axis=-1), a)
                 for a in (atoms.loc, atoms.scale)
             )
             atoms = dataclasses.replace(atoms, loc=loc, scale=scale)
-    if law.weights is not None and any_true(law.weights == 0) is not False:
+    if law.weights is not None and may_hold(law.weights == 0):
         atoms = _without_stray_atoms(dataclasses.replace(law, atoms=atoms))
     return law if atoms is law.atoms else dataclasses.replace(law, atoms=atoms)
 
@@ -79,7 +79,7 @@ def _without_stray_atoms(law: Law) -> Atoms:
         deviation = moved_axis(safe_sqrt(atoms.variance()), -2, -1)
     each = xp.broadcast_to(weights[..., None, :], mean.shape)
     away = xp.any(strays(each, mean, deviation), axis=-2)
-    if any_true(away) is False:
+    if not may_hold(away):
         return atoms
     best = heaviest(weights, weights)
 

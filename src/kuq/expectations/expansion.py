@@ -26,7 +26,7 @@ def terms(rtol: float, *laws: Normals) -> int | None:
     if laws[0].scale.shape[-1] < _FEWEST_COORDINATES:
         return None
     share = xp.max(xp.stack([xp.max(_largest_share(law)) for law in laws]))
-    if any_true(share * _extent(rtol) < 0.5) is not True:
+    if not any_true(share * _extent(rtol) < 0.5):
         return None
     # At 4tΣσ² = F the error is that of the first term left out, (F·share)^(k−1), times
     # φ ≈ exp(−F/2.2); the product is largest at F = 2.2(k−1).

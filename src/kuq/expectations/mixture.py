@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kuq._array import Array, any_true, namespace
+from kuq._array import Array, may_hold, namespace
 from kuq.distributions.atoms import Products
 from kuq.expectations.overlap import Overlap
 from kuq.expectations.scalar import largest_length
@@ -149,7 +149,7 @@ def _log1p(x: Array, whole: Callable[[], Array]) -> Array:
     """log(1 + x), from 1 + x itself where x is near −1 and has lost its digits."""
     xp = namespace(x)
     low = x < -0.5
-    if any_true(low) is False:
+    if not may_hold(low):
         return xp.log1p(x)
     return xp.where(low, xp.log(whole()), xp.log1p(xp.where(low, xp.zeros_like(x), x)))
 

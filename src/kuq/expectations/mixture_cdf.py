@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from kuq._array import Array, any_true, detach, namespace, weighted_sum
+from kuq._array import Array, detach, may_hold, namespace, weighted_sum
 from kuq._special import ndtr
 from kuq.tiles import pieces
 
@@ -97,7 +97,7 @@ def _difference_of_cdfs(a: Array, change: Array) -> Array:
         y = a + small * (1 + float(node))
         total = total + float(weight) * xp.exp(-y * y / 2)
     value = small / math.sqrt(2 * math.pi) * total
-    if any_true(~close) is False:
+    if not may_hold(~close):
         return value
     side = xp.where(a > 0, -xp.ones_like(a), xp.ones_like(a))  # the nearer tail has the digits
     far = side * (ndtr(side * (a + change)) - ndtr(side * a))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kuq._array import Array, any_true, epsilon, namespace
+from kuq._array import Array, epsilon, may_hold, namespace
 from kuq._special import sum_log1p
 from kuq.distributions.atoms import Normals
 from kuq.expectations.overlap import Overlap
@@ -27,7 +27,7 @@ def overlap(t: Array, p: Normals, q: Normals) -> Overlap:
     shift = t * xp.sum(delta * delta / (1 + mean), axis=-1)
     gap, tilt = (log_p + log_q) / 2 - log_c, (log_q - log_p) / 2
     lost = _lost(log_p + log_q + log_c, gap, tilt, shift)
-    if any_true(lost) is not False:
+    if may_hold(lost):
         careful = _carefully(node, p.scale, q.scale)
         gap, tilt = (
             xp.where(lost, better, plain)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kuq._array import Array, any_true, namespace, safe_sqrt
+from kuq._array import Array, may_hold, namespace, safe_sqrt
 from kuq._special import erf, erfc, erfcx
 
 _ROOT_PI = math.sqrt(math.pi)
@@ -21,7 +21,7 @@ def absolute_divergence(loc: Array, scale: Array, loc2: Array, scale2: Array) ->
     xp = namespace(loc)
     gap = xp.abs(loc - loc2)
     points = (scale <= 0) & (scale2 <= 0)
-    some_points = any_true(points) is not False
+    some_points = may_hold(points)
     first = xp.where(points, xp.ones_like(scale), scale) if some_points else scale
     r = math.sqrt(2) * _root_of_squares(first, scale2)
     # Beyond 40, erf is one and the exponential zero; keeps x² from overflowing.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import ClassVar, final
 
-from kuq._array import Array, any_true, moved_axis, namespace
+from kuq._array import Array, any_true, may_hold, moved_axis, namespace
 from kuq.distributions.laws import Law, Source, Stack
 from kuq.distributions.log_densities import mixed_log_density
 from kuq.errors import NoClosedFormError, ParameterError
@@ -41,7 +41,7 @@ class LogSources(LogForm):
         if len(laws) == 1:
             return Statistics(entropies, zero)
         infinite = _infinite(stack, laws, measure)
-        if any_true(~infinite) is False:
+        if not may_hold(~infinite):
             return Statistics(entropies, zero + math.inf)
         if not self.drawn:
             raise _needs_draws(laws)

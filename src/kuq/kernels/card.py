@@ -138,4 +138,4 @@ def all_positive(weights: Any) -> bool:
     """Whether event weights see every coordinate."""
     if weights is None:
         return True
-    return any_true((weights if is_array(weights) else np.asarray(weights)) <= 0) is not True
+    return not any_true((weights if is_array(weights) else np.asarray(weights)) <= 0)
