@@ -68,33 +68,33 @@ def curves(name: str, kind: str, seed: int, data_dir: str | None) -> dict[str, l
     import kuq
 
     data = kuq.datasets.load(name, data_dir=data_dir)
-    parts = (data.train, data.validation, data.test)
-    x, y = (np.concatenate([getattr(part, k) for part in parts]) for k in ("x", "y"))
+    splits = (data.train, data.validation, data.test)
+    x, y = (np.concatenate([getattr(split, k) for split in splits]) for k in ("x", "y"))
     rows = np.random.default_rng(seed).permutation(len(x))[:MOST_ROWS]
     pool, test = np.split(rows, [round(0.7 * len(rows))])
-    found = {}
+    errors = {}
     for rule in RULES:
         how = {"score": None} if rule == "random" else {"score": "crps", "batch_method": rule}
         steps = kuq.protocols.active_learning(
             learner(kind, seed), x[pool], y[pool], x[test], y[test], seed=seed, **LABELS, **how
         )
-        found[rule] = [round(float(np.sqrt(step.error)), 5) for step in steps]
-    return found
+        errors[rule] = [round(float(np.sqrt(step.error)), 5) for step in steps]
+    return errors
 
 
 def logarithms(results: dict[str, Any], name: str, kind: str) -> dict[str, np.ndarray]:
     """Of the error, as a mean over the rounds that a rule has chosen for, by seed."""
-    own = [results[key] for key in sorted(results) if key.split(" ")[::2] == [name, kind]]
-    return {rule: np.array([np.mean(np.log(cell[rule][1:])) for cell in own]) for rule in RULES}
+    by_seed = [results[key] for key in sorted(results) if key.split(" ")[::2] == [name, kind]]
+    return {rule: np.array([np.mean(np.log(cell[rule][1:])) for cell in by_seed]) for rule in RULES}
 
 
 def ratio(first: np.ndarray, second: np.ndarray) -> tuple[str, str]:
     """How many times as large an error is as another, with its interval, and the verdict."""
     import kuq
 
-    found = kuq.protocols.paired_difference(first, second, tie=TIE)
-    middle, low, high = np.exp([found.difference, *found.interval])
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})", found.verdict
+    paired = kuq.protocols.paired_difference(first, second, tie=TIE)
+    middle, low, high = np.exp([paired.difference, *paired.interval])
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})", paired.verdict
 
 
 def rendered(results: dict[str, Any]) -> str:
@@ -115,9 +115,9 @@ def rendered(results: dict[str, Any]) -> str:
                 verdicts[column].append(verdict)
             lines.append([name, kind, *shown])
     said = [
-        f"- {column}: lower error in {found.count('lower')}, higher in {found.count('higher')}, "
-        f"a tie in {found.count('tie')}, undecided in {found.count('undecided')} of {len(found)}"
-        for column, found in verdicts.items()
+        f"- {column}: lower error in {cases.count('lower')}, higher in {cases.count('higher')}, "
+        f"a tie in {cases.count('tie')}, undecided in {cases.count('undecided')} of {len(cases)}"
+        for column, cases in verdicts.items()
     ]
     return "\n".join([markdown(head, lines, 2), "", *said])
 

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.fresh import limit_threads
+
 GOAL = 1.5
 #: One thread and default threads in turns, as the load of a machine changes; the best counts.
 _ROUNDS = 3
-_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 #: Ends with the process that started it, however that ends.
 _BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
@@ -38,7 +39,7 @@ def _calls() -> dict[str, Callable[[], Any]]:
     )
     evidential = kuq.NormalInverseGamma(rng.normal(size=(200, 4)), 1.0, 3.0, 1.0, event_ndim=1)
     scalars = kuq.Ensemble(kuq.Samples(rng.normal(size=(10, 200, 200))))
-    found: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Callable[[], Any]] = {
         "draws of fields, energy": lambda: kuq.decompose(draws, kuq.Energy()),
         "draws of fields, Gaussian": lambda: kuq.decompose(draws, kuq.Gaussian(40.0)),
         "draws of fields, matrix": lambda: kuq.member_divergences(draws, kuq.Energy()),
@@ -55,12 +56,12 @@ def _calls() -> dict[str, Callable[[], Any]]:
     try:
         import torch
     except ImportError:
-        return found
+        return calls
     tensors = kuq.Ensemble(kuq.Samples(torch.asarray(fields), event_ndim=1))
     torch_normals = kuq.Ensemble(kuq.Normal(torch.asarray(loc), torch.asarray(scale), event_ndim=1))
-    found["torch: draws of fields, energy"] = lambda: kuq.decompose(tensors, kuq.Energy())
-    found["torch: normal fields, CRPS"] = lambda: kuq.decompose(torch_normals, kuq.CRPS())
-    return found
+    calls["torch: draws of fields, energy"] = lambda: kuq.decompose(tensors, kuq.Energy())
+    calls["torch: normal fields, CRPS"] = lambda: kuq.decompose(torch_normals, kuq.CRPS())
+    return calls
 
 
 def _measure(repetitions: int, seconds: float) -> dict[str, float]:
@@ -86,8 +87,9 @@ def ratios(repetitions: int = 9, seconds: float = 2.0) -> dict[str, tuple[float,
         subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(os.cpu_count() or 1)
     ]
     try:
-        environment = {k: v for k, v in os.environ.items() if k not in _LIMITS}
-        limited = environment | dict.fromkeys(_LIMITS, "1")
+        one_thread = limit_threads(1)
+        environment = {k: v for k, v in os.environ.items() if k not in one_thread}
+        limited = environment | one_thread
         best: list[dict[str, float]] = [{}, {}]
         for _ in range(_ROUNDS):
             for times, chosen in zip(best, (limited, environment), strict=True):
@@ -109,8 +111,8 @@ def _in_process(environment: dict[str, str], repetitions: int, seconds: float) -
         capture_output=True,
         text=True,
     )
-    found: dict[str, float] = json.loads(ended.stdout)
-    return found
+    times: dict[str, float] = json.loads(ended.stdout)
+    return times
 
 
 def main() -> int:

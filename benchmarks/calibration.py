@@ -55,18 +55,18 @@ def predictions(name: str, split: int, folder: Path, data_dir: str | None) -> Pa
         seed=split,
     ).fit(data.train.x, data.train.y)
     arrays = {}
-    for part, rows_of in (("held_out", data.validation), ("test", data.test)):
+    for subset, rows_of in (("held_out", data.validation), ("test", data.test)):
         law = model.predict_distribution(rows_of.x).members
-        arrays |= {f"{part}_loc": law.loc, f"{part}_scale": law.scale, f"{part}_y": rows_of.y}
+        arrays |= {f"{subset}_loc": law.loc, f"{subset}_scale": law.scale, f"{subset}_y": rows_of.y}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(path, **arrays)
     return path
 
 
-def rows_of(path: Path, part: str) -> tuple[kuq.Ensemble, np.ndarray]:
+def rows_of(path: Path, subset: str) -> tuple[kuq.Ensemble, np.ndarray]:
     with np.load(path) as file:
-        law = kuq.Normal(file[f"{part}_loc"], file[f"{part}_scale"])
-        return kuq.Ensemble(law), file[f"{part}_y"]
+        law = kuq.Normal(file[f"{subset}_loc"], file[f"{subset}_scale"])
+        return kuq.Ensemble(law), file[f"{subset}_y"]
 
 
 def judged(low: np.ndarray, high: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -85,13 +85,13 @@ def own_results(path: Path) -> dict[str, tuple[float, float]]:
 def peer_results(folder: Path, python: str) -> dict[str, dict[str, tuple[float, float]]]:
     out = folder.with_name(f"{folder.name}-peers.npz")
     subprocess.run([python, str(PEERS), str(folder), str(out), str(COVERAGE)], check=True)
-    found: dict[str, dict[str, tuple[float, float]]] = {}
+    results: dict[str, dict[str, tuple[float, float]]] = {}
     with np.load(out) as file:
         for key, bounds in file.items():
             case, name = key.split("/")
             _, y = rows_of(folder / f"{case}.npz", "test")
-            found.setdefault(case, {})[name] = judged(bounds[:, 0], bounds[:, 1], y)
-    return found
+            results.setdefault(case, {})[name] = judged(bounds[:, 0], bounds[:, 1], y)
+    return results
 
 
 def table(results: dict[str, dict[str, list[tuple[float, float]]]], rows: dict[str, int]) -> str:
@@ -101,10 +101,10 @@ def table(results: dict[str, dict[str, list[tuple[float, float]]]], rows: dict[s
         "| table | test rows | " + " | ".join(methods) + " |",
         "|---|---|" + "---|" * len(methods),
     ]
-    for name, found in results.items():
+    for name, by_method in results.items():
         cells = []
         for method in methods:
-            coverage, width = np.mean(found[method], axis=0)
+            coverage, width = np.mean(by_method[method], axis=0)
             cells.append(f"{coverage:.1f}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}{width:#.3g}")
         lines.append(f"| {name} | {rows[name]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -121,12 +121,12 @@ def main() -> None:
     results: dict[str, dict[str, list[tuple[float, float]]]] = {}
     rows: dict[str, int] = {}
     for name in TABLES:
-        found = results.setdefault(name, {})
+        by_method = results.setdefault(name, {})
         for split in range(options.splits):
             path = predictions(name, split, options.folder, options.data_dir)
             rows[name] = len(rows_of(path, "test")[1])
             for method, numbers in own_results(path).items():
-                found.setdefault(method, []).append(numbers)
+                by_method.setdefault(method, []).append(numbers)
     if options.peers:
         for case, peers in peer_results(options.folder, options.peers).items():
             for method, numbers in peers.items():

@@ -38,9 +38,9 @@ class Column(RegressorMixin, BaseEstimator):
         return True
 
 
-def features(file, part, coverage):
+def features(file, subset, coverage):
     """Mean, quantiles of the moment-matched normal, noise and spread of the members."""
-    loc, scale = file[f"{part}_loc"], file[f"{part}_scale"]
+    loc, scale = file[f"{subset}_loc"], file[f"{subset}_scale"]
     mean, noise = loc.mean(axis=0), np.sqrt((scale**2).mean(axis=0))
     z = stats.norm.ppf((1 + coverage) / 2)
     total = np.sqrt(noise**2 + loc.var(axis=0))
@@ -90,14 +90,14 @@ PEERS = {"MAPIE split": mapie_split, "MAPIE CQR": mapie_cqr, "CLEAR": clear}
 
 def main(folder: str, out: str, coverage: float) -> None:
     warnings.simplefilter("ignore")
-    found = {}
+    intervals = {}
     for path in sorted(Path(folder).glob("*.npz")):
         file = np.load(path)
-        held_out, test = (features(file, part, coverage) for part in ("held_out", "test"))
+        held_out, test = (features(file, subset, coverage) for subset in ("held_out", "test"))
         for name, peer in PEERS.items():
             bounds = np.asarray(peer(held_out, file["held_out_y"], test, coverage))
-            found[f"{path.stem}/{name}"] = bounds.reshape(len(file["test_y"]), 2)
-    np.savez(out, **found)
+            intervals[f"{path.stem}/{name}"] = bounds.reshape(len(file["test_y"]), 2)
+    np.savez(out, **intervals)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ def stored(path: Path) -> dict[str, Any]:
 def keep(cells: dict[str, Any], path: Path) -> None:
     """One line for each cell; a command that is stopped leaves the old file or the new one."""
     text = ",\n".join(f"{json.dumps(key)}: {json.dumps(cells[key])}" for key in sorted(cells))
-    part = path.with_suffix(f".{os.getpid()}")
-    part.write_text("{\n" + text + "\n}\n", encoding="utf-8")
-    part.replace(path)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text("{\n" + text + "\n}\n", encoding="utf-8")
+    temporary.replace(path)
 
 
 def put_between(page: Path, begin: str, end: str, text: str) -> None:
@@ -63,9 +63,9 @@ class Study:
         """Every cell that is not there yet, in this order."""
         for key, ask in asked.items():
             if key not in self.stored():
-                found = ask()
-                print(key, found, flush=True)
-                keep(self.stored() | {key: found}, self.store)
+                result = ask()
+                print(key, result, flush=True)
+                keep(self.stored() | {key: result}, self.store)
 
     def command(
         self,

@@ -52,15 +52,15 @@ class Check:
 
 
 def comparisons(results: dict) -> list[Comparison]:
-    found = []
+    compared = []
     kinds = ("workloads", "gradients", "losses", "training")
     for workload in (workload for kind in kinds for workload in results.get(kind, [])):
         contestants = workload["contestants"]
         forms = [name for name in FORMS if name in contestants]
         for peer in contestants:
             if peer not in forms:
-                found += [_compare(workload, form, peer) for form in forms]
-    return found
+                compared += [_compare(workload, form, peer) for form in forms]
+    return compared
 
 
 def _compare(workload: dict, form: str, peer: str) -> Comparison:
@@ -96,35 +96,35 @@ def checks(results: dict) -> list[Check]:
 
 
 def memory_checks(results: dict) -> list[Check]:
-    found = []
+    rows = []
     for row in comparisons(results):
         if (row.key, row.peer) in goals.MEMORY_RATIOS:
             bound = getattr(goals.MEMORY_RATIOS[row.key, row.peer], row.form)
             name = f"{row.key}, {row.form}: peak memory of {row.peer} over that of kuq"
             met = row.memory_ratio >= bound
-            found.append(Check(name, row.memory_ratio, bound, "× at least", met))
-    return found
+            rows.append(Check(name, row.memory_ratio, bound, "× at least", met))
+    return rows
 
 
 def error_checks(results: dict) -> list[Check]:
     """One row for each workload: the worse of the two forms of kuq."""
-    found = []
+    rows = []
     for workload in results["workloads"]:
         contestants, bound = workload["contestants"], goals.ERRORS.get(workload["key"])
         worst = max(error(contestants[form]) for form in ("generic", "default"))
         met = None if bound is None else worst <= bound
         name = f"{workload['key']}: relative error of kuq"
-        found.append(Check(name, worst, bound, "at most", met))
-    return found
+        rows.append(Check(name, worst, bound, "at most", met))
+    return rows
 
 
 def limit_checks(results: dict) -> list[Check]:
-    found = []
+    rows = []
     for name, value in results["limits"].items():
         bound, unit = goals.LIMITS.get(name, (None, "CPU s"))
         met = None if bound is None else value <= bound
-        found.append(Check(name, value, bound, f"{unit} at most".strip(), met))
-    return found
+        rows.append(Check(name, value, bound, f"{unit} at most".strip(), met))
+    return rows
 
 
 def growth_met(row: dict) -> bool:
@@ -140,23 +140,23 @@ def growth_verdict(row: dict) -> str:
 
 def missed(results: dict) -> list[str]:
     """What does not reach its goal, in words."""
-    found = [
+    lines = [
         f"{row.key}, {row.form} against {row.peer}: {number(row.ratio)}× of {number(row.goal)}×"
         for row in comparisons(results)
         if row.met is False
     ]
-    found += [
+    lines += [
         f"{row['title']}, n={row['rows']}: {number(row['ratio'])}× of {number(row['goal'])}× "
         "plain torch"
         for row in results.get("matrix", [])
         if row["ratio"] < row["goal"]
     ]
-    found += [
+    lines += [
         f"{check.name}: {number(check.value)}, goal {number(check.bound)} {check.unit}"
         for check in checks(results)
         if check.met is False
     ]
-    return found + [
+    return lines + [
         f"growth of {row['route']} in {row['variable']}: exponent {row['exponent']:.2f}, "
         f"expected {row['expected']:g}"
         for row in results["growth"]

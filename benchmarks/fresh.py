@@ -140,7 +140,7 @@ def start_up(repeats: int) -> dict[str, float]:
 
 def two_threads(quick: bool, repeats: int) -> list[dict]:
     """Wall time with one and with two threads, in processes that alternate."""
-    found = []
+    measured = []
     for key, (title, problem, law, score, rows, quick_rows) in THREADED_WORKLOADS.items():
         size = quick_rows if quick else rows
         if size == 0:
@@ -154,5 +154,5 @@ def two_threads(quick: bool, repeats: int) -> list[dict]:
                 walls[count] += run(code, count)
         one, two = (statistics.median(walls[count]) for count in (1, 2))
         row = {"key": key, "title": title, "rows": size, "one_ms": 1e3 * one, "two_ms": 1e3 * two}
-        found.append({**row, "ratio": one / two})
-    return found
+        measured.append({**row, "ratio": one / two})
+    return measured

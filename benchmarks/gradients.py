@@ -54,9 +54,9 @@ def crps_plain(loc: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     bell = math.sqrt(2 / math.pi) * torch.exp(-(x**2) / 2)
     matrix = deviation * bell + gap * torch.erf(x / math.sqrt(2))
     members = len(loc)
-    own = torch.diagonal(matrix, dim1=0, dim2=1).sum(-1)
-    cross = (matrix.sum((0, 1)) - own) / (members * (members - 1))
-    return (cross - own / members / 2).mean()
+    diagonal = torch.diagonal(matrix, dim1=0, dim2=1).sum(-1)
+    cross = (matrix.sum((0, 1)) - diagonal) / (members * (members - 1))
+    return (cross - diagonal / members / 2).mean()
 
 
 # --- the fair energy score of draws as a training loss --------------------------------------------
@@ -107,8 +107,8 @@ def low_rank_ours(loc: torch.Tensor, factor: torch.Tensor, diag: torch.Tensor) -
 def low_rank_plain(loc: torch.Tensor, factor: torch.Tensor, diag: torch.Tensor) -> torch.Tensor:
     """−φ(P, y) + φ(P, P)/2 + 1/2; the difference of two draws has twice the covariance."""
     to_outcome = woodbury(loc, factor, diag, BANDWIDTH)
-    own = woodbury(torch.zeros_like(loc), math.sqrt(2.0) * factor, 2 * diag, BANDWIDTH)
-    return (own / 2 + 0.5 - to_outcome).mean()
+    within = woodbury(torch.zeros_like(loc), math.sqrt(2.0) * factor, 2 * diag, BANDWIDTH)
+    return (within / 2 + 0.5 - to_outcome).mean()
 
 
 CASES = (
@@ -175,9 +175,9 @@ def mixture_loss_plain(
 ) -> torch.Tensor:
     w = torch.softmax(logits, -1)
     to_outcome = (w * folded_mean(loc, scale * scale)).sum(-1)
-    gap = loc[:, :, None] - loc[:, None, :]
-    variance = (scale * scale)[:, :, None] + (scale * scale)[:, None, :]
-    between = (w[:, :, None] * w[:, None, :] * folded_mean(gap, variance)).sum((-1, -2))
+    gap = loc[..., :, None] - loc[..., None, :]
+    variance = (scale * scale)[..., :, None] + (scale * scale)[..., None, :]
+    between = (w[..., :, None] * w[..., None, :] * folded_mean(gap, variance)).sum((-1, -2))
     return (to_outcome - between / 2).mean()
 
 

@@ -55,8 +55,8 @@ def cell(representation: str, seed: int) -> dict[str, float]:
 def rendered(results: dict[str, Any]) -> str:
     lines = []
     for seed in SEEDS:
-        own = [results[f"{seed} {which}"] for which in REPRESENTATIONS]
-        shown = [f"{c['error']:.3f}, {c['auroc']:.2f}, {c['rank']:.2f}" for c in own]
+        of_seed = [results[f"{seed} {which}"] for which in REPRESENTATIONS]
+        shown = [f"{c['error']:.3f}, {c['auroc']:.2f}, {c['rank']:.2f}" for c in of_seed]
         lines.append([str(seed), *shown])
     others = [
         (results[f"{seed} {which}"], results[f"{seed} normal"]["error"])

@@ -75,12 +75,12 @@ def run(folder: Path, gib: float) -> None:
     subprocess.run(command, check=True)
     taken = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 2**30
-    found = xr.open_zarr(out, chunks=None, consolidated=False)
+    stored = xr.open_zarr(out, chunks=None, consolidated=False)
     for step in (0, steps // 2, steps - 1):
         draws = np.moveaxis(values(step), 1, -1)
         expected = kuq.decompose(kuq.Ensemble(kuq.Samples(draws)), kuq.CRPS())
-        for part in expected:
-            np.testing.assert_allclose(found[part][step], expected[part], rtol=1e-4, atol=1e-6)
+        for name in expected:
+            np.testing.assert_allclose(stored[name][step], expected[name], rtol=1e-4, atol=1e-6)
     print(f"\n{size / 2**30:.2f} GiB of draws, written in {written:.0f} s")
     print(f"decomposed in {taken:.0f} s")
     print(f"largest memory of the command: {peak:.2f} GiB (limit {LIMIT_GIB:g} GiB)")

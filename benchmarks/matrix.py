@@ -44,9 +44,9 @@ class Cell:
 def from_table(table: torch.Tensor) -> Pair:
     """AU and unbiased EU of (M, M, n) expectations of a kernel that is zero on its diagonal."""
     members = len(table)
-    own = torch.diagonal(table, dim1=0, dim2=1).sum(-1)
-    others = (table.sum((0, 1)) - own) / (members * (members - 1))
-    return own / members / 2, others - own / members
+    diagonal = torch.diagonal(table, dim1=0, dim2=1).sum(-1)
+    others = (table.sum((0, 1)) - diagonal) / (members * (members - 1))
+    return diagonal / members / 2, others - diagonal / members
 
 
 def expected_absolute(gap: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
@@ -88,10 +88,7 @@ def plain_mixtures(
 
 def plain_log_mixtures(w: torch.Tensor, loc: torch.Tensor, scale: torch.Tensor) -> Pair:
     """AU and pairwise EU of the log score on one grid of 600 nodes for all members."""
-    low, high = (
-        (loc + s * 9 * scale).amin((0, 2)) if s < 0 else (loc + s * 9 * scale).amax((0, 2))
-        for s in (-1, 1)
-    )
+    low, high = (loc - 9 * scale).amin((0, 2)), (loc + 9 * scale).amax((0, 2))
     share = torch.linspace(0, 1, 600, dtype=loc.dtype)
     nodes = low[:, None] + (high - low)[:, None] * share
     z = (nodes[None, :, None] - loc[..., None]) / scale[..., None]
@@ -100,8 +97,8 @@ def plain_log_mixtures(w: torch.Tensor, loc: torch.Tensor, scale: torch.Tensor) 
     mass = torch.exp(logs) * ((high - low) / 599)[:, None]
     cross = -torch.einsum("ink,jnk->ijn", mass, logs)
     members = len(loc)
-    own = torch.diagonal(cross, dim1=0, dim2=1).sum(-1)
-    return own / members, (cross.sum((0, 1)) - members * own) / (members * (members - 1))
+    diagonal = torch.diagonal(cross, dim1=0, dim2=1).sum(-1)
+    return diagonal / members, (cross.sum((0, 1)) - members * diagonal) / (members * (members - 1))
 
 
 def plain_draws(profile: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Pair:
@@ -117,9 +114,9 @@ def plain_fields(profile: Callable[[torch.Tensor], torch.Tensor], x: torch.Tenso
 def from_draws(values: torch.Tensor, draws: int) -> Pair:
     sums = values.sum((-1, -2))
     members = len(sums)
-    inside = torch.diagonal(sums, dim1=0, dim2=1).sum(-1) / (draws * (draws - 1) * members)
-    own = torch.diagonal(sums, dim1=0, dim2=1).sum(-1)
-    across = (sums.sum((0, 1)) - own) / (draws**2 * members * (members - 1))
+    diagonal = torch.diagonal(sums, dim1=0, dim2=1).sum(-1)
+    inside = diagonal / (draws * (draws - 1) * members)
+    across = (sums.sum((0, 1)) - diagonal) / (draws**2 * members * (members - 1))
     return inside / 2, across - inside
 
 
@@ -143,7 +140,7 @@ EXPECTED = {"CRPS": expected_absolute, "Gaussian": expected_gaussian, "Laplace":
 # --- the cells ------------------------------------------------------------------------------------
 
 
-def ours(prediction: Callable[[], kuq.Ensemble], score: kuq.Score) -> Callable[[], Pair]:
+def ours(prediction: Callable[[], kuq.Prediction], score: kuq.Score) -> Callable[[], Pair]:
     def call() -> Pair:
         u = kuq.decompose(prediction(), score)
         return u.aleatoric, u.epistemic
@@ -207,11 +204,6 @@ def evidential(n: int) -> tuple:
     gamma, nu = rng.normal(size=n), rng.uniform(0.5, 5, n)
     alpha, beta = rng.uniform(1.5, 5, n), rng.uniform(0.5, 2, n)
     law = kuq.NormalInverseGamma(gamma, nu, alpha, beta)
-
-    def call() -> Pair:
-        u = kuq.decompose(law, kuq.Gaussian(WIDTH))
-        return u.aleatoric, u.epistemic
-
     tensors = [torch.from_numpy(array) for array in (gamma, nu, alpha, beta)]
 
     def plain() -> Pair:
@@ -219,12 +211,12 @@ def evidential(n: int) -> tuple:
         m, v, a, b = tensors
         variance = 1 / torch.distributions.Gamma(a, b).sample((256,))
         loc = m + torch.sqrt(variance / v) * torch.randn(256, n, dtype=m.dtype)
-        own = expected_gaussian(torch.zeros_like(loc), 2 * variance).mean(0)
+        within = expected_gaussian(torch.zeros_like(loc), 2 * variance).mean(0)
         left, right = slice(0, 128), slice(128, 256)
         cross = expected_gaussian(loc[left] - loc[right], variance[left] + variance[right]).mean(0)
-        return own / 2, cross - own
+        return within / 2, cross - within
 
-    return call, plain
+    return ours(lambda: law, kuq.Gaussian(WIDTH)), plain
 
 
 def energy_of_normals(n: int) -> tuple:
@@ -282,10 +274,10 @@ def crps_by_level(n: int) -> tuple:
     def plain() -> Parts:
         loc, scale = tensors
         table = expected_absolute(loc[:, None] - loc[None], scale[:, None] ** 2 + scale[None] ** 2)
-        own = torch.diagonal(table, dim1=0, dim2=1).T
-        apart = table - (own[:, None] + own[None]) / 2
+        diagonal = torch.diagonal(table, dim1=0, dim2=1).T
+        apart = table - (diagonal[:, None] + diagonal[None]) / 2
         run = apart[inside].mean(0)
-        return own.mean(0) / 2, apart[~same].mean(0) - run, run
+        return diagonal.mean(0) / 2, apart[~same].mean(0) - run, run
 
     return call, plain
 

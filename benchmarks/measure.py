@@ -34,6 +34,14 @@ class Timing:
     peak: float
     result: Any
 
+    def costs(self, factor: float = 1.0) -> dict[str, float]:
+        """What is stored of it, scaled to more rows by a factor."""
+        return {
+            "cpu_ms": 1e3 * self.cpu * factor,
+            "wall_ms": 1e3 * self.wall * factor,
+            "peak_mib": self.peak * factor,
+        }
+
 
 def alternate(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Timing]:
     """Time several calls in turn. The first call of each warms up, the second shows its memory."""

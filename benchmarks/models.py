@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks import cells
 from benchmarks.fresh import ROOT, limit_threads
+from benchmarks.page import markdown
 from benchmarks.published import ENSEMBLE, PUBLISHED
 
 STORE = Path(__file__).parent / "models.json"
@@ -101,7 +102,7 @@ def cell(x: np.ndarray, y: np.ndarray, split: int, representation: str) -> dict[
     started = time.process_time()
     model = regressor(representation, split).fit(x[train], y[train])
     seconds = time.process_time() - started
-    found = []
+    chunks = []
     for rows in np.array_split(test, -(-len(test) // 250)):
         law = model.predict_distribution(x[rows])
         together = np.asarray(kuq.score(law, y[rows], "crps"))
@@ -109,8 +110,8 @@ def cell(x: np.ndarray, y: np.ndarray, split: int, representation: str) -> dict[
         alone = np.full_like(together, np.nan)
         if representation != "evidential":
             alone = np.asarray(kuq.score(law.members, y[rows], "crps")).mean(0)
-        found.append(np.stack([together, alone, (model.predict(x[rows]) - y[rows]) ** 2]))
-    crps, single, square = np.concatenate(found, axis=1).mean(1)
+        chunks.append(np.stack([together, alone, (model.predict(x[rows]) - y[rows]) ** 2]))
+    crps, single, square = np.concatenate(chunks, axis=1).mean(1)
     return {
         "crps": round(float(crps), 6),
         "single": None if np.isnan(single) else round(float(single), 6),
@@ -134,55 +135,55 @@ def run(sets: list[str], representations: list[str], splits: int, folder: Path) 
                 key = f"{name} {split} {representation}"
                 if stored().get(key, {}).get("settings") == settings(representation):
                     continue
-                found = cell(x, y, split, representation)
-                print(key, found, flush=True)
-                cells.keep(stored() | {key: found}, STORE)
+                result = cell(x, y, split, representation)
+                print(key, result, flush=True)
+                cells.keep(stored() | {key: result}, STORE)
 
 
 def of_table(results: dict[str, Any], name: str, representation: str) -> dict[int, dict[str, Any]]:
     """The cells of a table and a representation, by split."""
-    found = {}
+    by_split = {}
     for key, values in results.items():
-        own, split, which = key.split(" ")
-        if (own, which) == (name, representation):
-            found[int(split)] = values
-    return found
+        dataset, split, which = key.split(" ")
+        if (dataset, which) == (name, representation):
+            by_split[int(split)] = values
+    return by_split
 
 
-def ratio(found: dict[int, dict[str, Any]], name: str) -> float:
+def ratio(by_split: dict[int, dict[str, Any]], name: str) -> float:
     """The ensemble's CRPS over the published one in the same splits."""
-    ours = np.mean([values["crps"] for values in found.values()])
-    return float(ours / np.mean([ENSEMBLE[name][split] for split in found]))
+    ours = np.mean([values["crps"] for values in by_split.values()])
+    return float(ours / np.mean([ENSEMBLE[name][split] for split in by_split]))
 
 
 def rendered(results: dict[str, Any]) -> str:
     """The tables in Markdown: cells that were not run are empty."""
     head = ["", "published, all splits", *REPRESENTATIONS]
-    lines = [head, ["---"] * len(head)]
+    lines = []
     ratios: dict[str, dict[str, float]] = {which: {} for which in REPRESENTATIONS}
     for name, (single, ensemble) in PUBLISHED.items():
         line = [name, f"{single:.4g} / {ensemble:.4g}"]
         for which in REPRESENTATIONS:
-            found = of_table(results, name, which)
-            line.append(_shown(found, name) if found else "")
-            if found:
-                ratios[which][name] = ratio(found, name)
+            by_split = of_table(results, name, which)
+            line.append(_shown(by_split, name) if by_split else "")
+            if by_split:
+                ratios[which][name] = ratio(by_split, name)
         lines.append(line)
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     said = [
-        f"{which}: at or below on {sum(r <= 1 for r in own.values())} of {len(own)} tables, at "
-        f"most {max(own.values()):.2f} times ({max(own, key=lambda name: own[name])})"
-        for which, own in ratios.items()
-        if own
+        f"{which}: at or below on {sum(r <= 1 for r in by_set.values())} of {len(by_set)} tables, "
+        f"at most {max(by_set.values()):.2f} times ({max(by_set, key=lambda name: by_set[name])})"
+        for which, by_set in ratios.items()
+        if by_set
     ]
+    table = markdown(head, lines, len(head))
     return table + "\n\nOver the published ensemble in the same splits:\n\n- " + "\n- ".join(said)
 
 
-def _shown(found: dict[int, dict[str, Any]], name: str) -> str:
-    ours = np.mean([values["crps"] for values in found.values()])
-    alone = [values["single"] for values in found.values()]
+def _shown(by_split: dict[int, dict[str, Any]], name: str) -> str:
+    ours = np.mean([values["crps"] for values in by_split.values()])
+    alone = [values["single"] for values in by_split.values()]
     before = "" if None in alone else f"{np.mean(alone):.4g} / "
-    return f"{before}{ours:.4g} ({ratio(found, name):.2f}, n={len(found)})"
+    return f"{before}{ours:.4g} ({ratio(by_split, name):.2f}, n={len(by_split)})"
 
 
 def render() -> None:

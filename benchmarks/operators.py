@@ -84,9 +84,9 @@ def rendered(results: dict[str, Any]) -> str:
     lines, ratios = [], []
     for equation, title in EQUATIONS.items():
         for seed in SEEDS:
-            own = {which: results[f"{equation} {seed} {which}"] for which in REPRESENTATIONS}
-            shown = [f"{c['error']:.3f}, {c['energy']:.3f} ({c['epochs']})" for c in own.values()]
-            ratios.append(own["flow"]["error"] / own["sampler"]["error"])
+            both = {which: results[f"{equation} {seed} {which}"] for which in REPRESENTATIONS}
+            shown = [f"{c['error']:.3f}, {c['energy']:.3f} ({c['epochs']})" for c in both.values()]
+            ratios.append(both["flow"]["error"] / both["sampler"]["error"])
             lines.append([title, str(seed), *shown])
     low, high = min(ratios), max(ratios)
     said = f"The error of the flow is {low:.2f} to {high:.2f} times that of the sampler."

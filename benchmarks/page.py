@@ -138,12 +138,12 @@ def store(results: dict, path: Path = STORE) -> None:
 
 def renewed(before: dict, results: dict) -> dict:
     """Stored results with the rows of a later run in place of their own, and their date."""
-    found = dict(before)
+    merged = dict(before)
     for kind, rows in results.items():
         if isinstance(rows, list):
             new = {row["key"]: row | {"date": results["date"]} for row in rows if "key" in row}
-            found[kind] = [new.get(row.get("key"), row) for row in before[kind]]
-    return found
+            merged[kind] = [new.get(row.get("key"), row) for row in before[kind]]
+    return merged
 
 
 def rounded(value: object) -> object:
@@ -161,10 +161,10 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) 
 
 def speed_table(results: dict) -> str:
     head = ("workload", "against", "NumPy only", "with numba")
-    found = {(row.key, row.peer, row.form): row for row in findings.comparisons(results)}
+    compared = {(row.key, row.peer, row.form): row for row in findings.comparisons(results)}
     rows = []
     for key, peer in README_ROWS:
-        generic, default = (found[key, peer, form] for form in ("generic", "default"))
+        generic, default = (compared[key, peer, form] for form in ("generic", "default"))
         rows.append(
             (generic.title, PEERS[peer], f"{number(generic.ratio)}×", f"{number(default.ratio)}×")
         )
@@ -298,8 +298,8 @@ def measured_later(results: dict) -> str:
 def rendered(results: dict) -> str:
     """docs/benchmarks.md."""
     machine, versions = results["machine"], results["versions"]
-    known = PEERS | (TRAINING_PEERS if results.get("training") else {})
-    peers = "\n".join(f"- **{name}**: {text}" for name, text in known.items())
+    texts = PEERS | (TRAINING_PEERS if results.get("training") else {})
+    peers = "\n".join(f"- **{name}**: {text}" for name, text in texts.items())
     sections = [
         "# Benchmarks",
         "How fast, how accurate and how large kuq is beside what one would write without it. "

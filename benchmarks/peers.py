@@ -28,9 +28,9 @@ def from_matrix(matrix: Any, origin: float = 0.0) -> Pair:
     """AU and EU from a(P_i, P_j), (M, M, …); ``origin`` is k(x, x)."""
     matrix = np.asarray(matrix)
     members = len(matrix)
-    own = matrix[np.arange(members), np.arange(members)]
-    cross = (matrix.sum((0, 1)) - own.sum(0)) / (members * (members - 1))
-    return (own.mean(0) - origin) / 2, cross - own.mean(0)
+    diagonal = matrix[np.arange(members), np.arange(members)]
+    cross = (matrix.sum((0, 1)) - diagonal.sum(0)) / (members * (members - 1))
+    return (diagonal.mean(0) - origin) / 2, cross - diagonal.mean(0)
 
 
 def matrix_of_pairs(members: int, pair: Callable[[int, int], torch.Tensor]) -> torch.Tensor:
@@ -188,15 +188,15 @@ def from_scores(score: Callable, values: np.ndarray, origin: float = 0.0) -> Pai
     """
     members, rows, count, *event = values.shape
     shape = (members, rows, count, count, *event)  # scoringrules broadcasts no axes itself
-    total, own = 0.0, 0.0
+    total, within = 0.0, 0.0
     for i in range(members):
         at_draws = score(values, np.broadcast_to(values[i][None, :, None], shape))
         means = at_draws.mean(-1)
         total = total + means.sum(0) - means[i]
-        own = own + means[i]
+        within = within + means[i]
     total = total / (members * (members - 1))
-    own = own / members + origin / 2 - origin / count
-    aleatoric = (own / ((count - 1) / count - 0.5) - origin) / 2
+    within = within / members + origin / 2 - origin / count
+    aleatoric = (within / ((count - 1) / count - 0.5) - origin) / 2
     return aleatoric, total - aleatoric
 
 

@@ -49,9 +49,9 @@ def split(rows: np.ndarray, seed: int) -> list[Tensor]:
     order = np.random.default_rng(seed).permutation(len(rows))
     test = round(0.1 * len(rows))
     learned = test + round(0.1 * (len(rows) - test))
-    parts = [rows[order[learned:]], rows[order[test:learned]], rows[order[:test]]]
-    mean, scale = parts[0].mean(0), parts[0].std(0)
-    return [torch.tensor((part - mean) / scale, dtype=torch.float32) for part in parts]
+    subsets = [rows[order[learned:]], rows[order[test:learned]], rows[order[:test]]]
+    mean, scale = subsets[0].mean(0), subsets[0].std(0)
+    return [torch.tensor((subset - mean) / scale, dtype=torch.float32) for subset in subsets]
 
 
 def outputs(weights: list[Tensor], x: Tensor, natural: bool) -> tuple[Tensor, Tensor]:
@@ -98,8 +98,8 @@ def trained(train: Tensor, validation: Tensor, seed: int, epochs: int, natural: 
         )
         for batch in order.split(BATCH, 1):
             rows = train[batch]
-            found = outputs(weights, rows[..., :-1], natural)
-            gradients = torch.autograd.grad(loss(*found, rows[..., -1]).sum(), weights)
+            predicted = outputs(weights, rows[..., :-1], natural)
+            gradients = torch.autograd.grad(loss(*predicted, rows[..., -1]).sum(), weights)
             step += 1
             with torch.no_grad():
                 for w, g, a, b in zip(weights, gradients, first, second, strict=True):
@@ -138,32 +138,32 @@ def cell(variant: str, splits: int, folder: str | None) -> dict[str, list[float]
     if folder is None:
         raise SystemExit("--data-dir is needed: the folder that has energy.csv.gz")
     rows = rows_of(Path(folder))
-    found: dict[str, list[float]] = {"mse": [], "prr": [], "epochs": []}
+    columns: dict[str, list[float]] = {"mse": [], "prr": [], "epochs": []}
     for seed in range(splits):
         train, validation, test = split(rows, seed)
         weights, length = trained(train, validation, seed, *VARIANTS[variant])
         x = test[:, :-1].expand(MEMBERS, -1, -1)
         mean, variance = (
-            part.double().numpy() for part in outputs(weights, x, VARIANTS[variant][1])
+            output.double().numpy() for output in outputs(weights, x, VARIANTS[variant][1])
         )
         error = (mean.mean(0) - test[:, -1].double().numpy()) ** 2
-        found["mse"].append(float(f"{error.mean():.4g}"))
-        found["prr"].append(round(ratio(variance.mean(0) + mean.var(0, ddof=1), error), 4))
-        found["epochs"].append(length)
-    return found
+        columns["mse"].append(float(f"{error.mean():.4g}"))
+        columns["prr"].append(round(ratio(variance.mean(0) + mean.var(0, ddof=1), error), 4))
+        columns["epochs"].append(length)
+    return columns
 
 
 def rendered(results: dict[str, Any]) -> str:
     lines = []
     for variant in VARIANTS:
-        own = results[variant]
+        columns = results[variant]
         lines.append(
             [
                 variant,
-                f"{np.mean(own['epochs']):.0f}",
-                f"{np.mean(own['mse']):.4f}",
-                f"{np.mean(own['prr']):.2f}",
-                f"{np.std(own['prr'], ddof=1):.2f}",
+                f"{np.mean(columns['epochs']):.0f}",
+                f"{np.mean(columns['mse']):.4f}",
+                f"{np.mean(columns['prr']):.2f}",
+                f"{np.std(columns['prr'], ddof=1):.2f}",
             ]
         )
     heads = ["training", "epochs of a member", "MSE", "ratio", "its deviation over splits"]

@@ -42,9 +42,9 @@ def draws(members: int, rows: int, count: int, size: int | None = None, seed: in
 
 
 def first_rows(problem: Problem, rows: int) -> Problem:
-    return part(problem, (slice(rows),))
+    return sliced(problem, (slice(rows),))
 
 
-def part(problem: Problem, where: tuple[slice, ...]) -> Problem:
+def sliced(problem: Problem, where: tuple[slice, ...]) -> Problem:
     """A piece of a problem: slices of the axes after the members, as contiguous arrays."""
     return {k: np.ascontiguousarray(a[(slice(None), *where)]) for k, a in problem.items()}

@@ -40,17 +40,17 @@ def rows_of(name: str, data_dir: str | None, split: int) -> dict[str, tuple[Any,
     import kuq
 
     data = kuq.datasets.load(name, data_dir=data_dir)
-    parts = (data.train, data.validation, data.test)
-    x, y = (np.concatenate([getattr(part, k) for part in parts]) for k in ("x", "y"))
+    subsets = (data.train, data.validation, data.test)
+    x, y = (np.concatenate([getattr(subset, k) for subset in subsets]) for k in ("x", "y"))
     rng = np.random.default_rng(split)
-    some = rng.permutation(len(x))[:MOST_ROWS]
-    along = x[some] @ rng.normal(size=x.shape[1])
+    chosen = rng.permutation(len(x))[:MOST_ROWS]
+    along = x[chosen] @ rng.normal(size=x.shape[1])
     outside = along > np.quantile(along, 0.8)
-    inside = some[~outside]
+    inside = chosen[~outside]
     half = len(inside) // 2
     train, choose, judge = np.split(inside, [half, half + (len(inside) - half) // 2])
-    places = {"train": train, "choose": choose, "judge": judge, "outside": some[outside]}
-    return {part: (x[rows], y[rows]) for part, rows in places.items()}
+    places = {"train": train, "choose": choose, "judge": judge, "outside": chosen[outside]}
+    return {use: (x[rows], y[rows]) for use, rows in places.items()}
 
 
 def fitted(representation: str, x: Any, y: Any, seed: int) -> Any:
@@ -87,7 +87,7 @@ def judged(name: str, representation: str, split: int, data_dir: str | None) -> 
 
     rows = rows_of(name, data_dir, split)
     model = fitted(representation, *rows["train"], split)
-    law = {part: model.predict_distribution(x) for part, (x, _) in rows.items() if part != "train"}
+    law = {use: model.predict_distribution(x) for use, (x, _) in rows.items() if use != "train"}
     halves = ("choose", "judge")
     y = {half: rows[half][1] for half in halves}
     # Cases outside choose and judge as those inside do: one half each.
@@ -102,7 +102,7 @@ def judged(name: str, representation: str, split: int, data_dir: str | None) -> 
             half: {"task": "acquisition", "y": y[half], "resamples": 50} for half in halves
         },
     }
-    found = {}
+    results = {}
     for task, given in asked.items():
         chosen, there = (kuq.select_score(law[half], **given[half]) for half in halves)
         gain, interval = 0.0, (0.0, 0.0)
@@ -120,7 +120,7 @@ def judged(name: str, representation: str, split: int, data_dir: str | None) -> 
             or kuq.select_score(law["choose"], **given["choose"], candidates=pair).name
             == there.name
         )
-        found[task] = {
+        results[task] = {
             "chosen": chosen.name,
             "cases": chosen.cases,
             "usual": round(there.table[0].value, 5),
@@ -136,8 +136,8 @@ def judged(name: str, representation: str, split: int, data_dir: str | None) -> 
     rng = np.random.default_rng(split)
     for task in CONTROLS:
         outcomes = control(task, law["choose"], y["choose"], rng)
-        found[task] = {"chosen": kuq.select_score(law["choose"], outcomes).name}
-    return found
+        results[task] = {"chosen": kuq.select_score(law["choose"], outcomes).name}
+    return results
 
 
 def control(task: str, law: Any, y: Any, rng: np.random.Generator) -> Any:
@@ -156,25 +156,25 @@ def control(task: str, law: Any, y: Any, rng: np.random.Generator) -> Any:
 
 def of_task(results: dict[str, Any], task: str, representation: str) -> list[dict[str, Any]]:
     """What came out over tables and splits."""
-    own = (cell for key, cell in results.items() if key.split(" ")[2] == representation)
-    return [cell[task] for cell in own]
+    runs = (cell for key, cell in results.items() if key.split(" ")[2] == representation)
+    return [cell[task] for cell in runs]
 
 
 def counted(rows: list[dict[str, Any]]) -> list[str]:
     """Choices, and what became of them on the half that judges."""
     other = [row for row in rows if row["chosen"] != USUAL]
     exists = [row for row in rows if row["judges_choose"] != USUAL]
-    found = [row for row in exists if row["chosen"] != USUAL and row["gain"] > 0]
+    gained = [row for row in exists if row["chosen"] != USUAL and row["gain"] > 0]
     gains = [row["gain"] for row in other]
     alone = [row for row in exists if row["alone"]]
-    missed = [row["best_gain"] for row in exists if row not in found]
+    missed = [row["best_gain"] for row in exists if row not in gained]
     return [
         str(len(rows)),
         str(len(other)),
         f"{np.mean(gains):+.3f}" if gains else "",
         str(sum(row["low"] > 0 for row in other)),
         str(sum(row["high"] < 0 for row in other)),
-        f"{len(found)} of {len(exists)}",
+        f"{len(gained)} of {len(exists)}",
         str(len(alone)),
         f"{np.mean(missed):.3f}" if missed else "",
     ]

@@ -46,18 +46,14 @@ def run_workload(workload: Workload, quick: bool, repeats: int) -> dict:
         fewer = problems.first_rows(problem, share[name])
         calls[name] = lambda solve=peer.solve, fewer=fewer: solve(fewer)
     timings = alternate(calls, repeats)
-    exact = workload.exact(problems.part(problem, workload.probe))
+    exact = workload.exact(problems.sliced(problem, workload.probe))
     contestants = {}
     for name, timing in timings.items():
-        factor = rows / share[name]
         errors = [
             error_at(workload.probe, value, truth)
             for value, truth in zip(timing.result, exact, strict=True)
         ]
-        contestants[name] = {
-            "cpu_ms": 1e3 * timing.cpu * factor,
-            "wall_ms": 1e3 * timing.wall * factor,
-            "peak_mib": timing.peak * factor,
+        contestants[name] = timing.costs(rows / share[name]) | {
             "error_au": errors[0],
             "error_eu": errors[1],
             "rows": share[name],
@@ -91,41 +87,33 @@ def run_gradient(case: gradients.GradientCase, quick: bool, repeats: int) -> dic
         for name in case.peers
         for a, b in zip(ours, timings[name].result, strict=True)
     )
-    contestants = {
-        name: {
-            "cpu_ms": 1e3 * timing.cpu,
-            "wall_ms": 1e3 * timing.wall,
-            "peak_mib": timing.peak,
-            "rows": rows,
-        }
-        for name, timing in timings.items()
-    }
+    contestants = {name: timing.costs() | {"rows": rows} for name, timing in timings.items()}
     row = {"key": case.key, "title": case.title, "rows": rows, "difference": difference}
     return {**row, "contestants": contestants}
 
 
 def run_large(quick: bool) -> dict[str, float]:
     """CRPS of very many outcomes, and of very many members: time and memory of one call."""
-    found = {}
+    costs = {}
     cases = {"million outcomes": (10, 1_000_000), "1000 × 1000": (1000, 1000)}
     for name, (members, outcomes) in cases.items():
         problem = problems.normals(members, outcomes // 10 if quick else outcomes)
         solve = in_form("default", lambda problem=problem: of_normals(kuq.CRPS())(problem))
         peak, lasted = peak_memory(solve)
         outputs = 3 * problem["loc"][0].nbytes / MIB
-        found[f"{name}, time"] = lasted * (10 if quick else 1)
-        found[f"{name}, memory"] = max(0.0, peak - outputs)
-    return found
+        costs[f"{name}, time"] = lasted * (10 if quick else 1)
+        costs[f"{name}, memory"] = max(0.0, peak - outputs)
+    return costs
 
 
 def run_directions(quick: bool) -> dict[str, float]:
     """One entropy of very many draws: time, memory above inputs, and how sure it is."""
     draws = problems.draws(1, 1, 10_000 if quick else 100_000, 10)["values"][0, 0]
     law = kuq.Samples(draws * np.linspace(1, 2, 10), 1)  # of one size in all directions: no error
-    found: list[kuq.Estimate] = []
+    estimates: list[kuq.Estimate] = []
 
     def solve() -> None:
-        found[:] = [kuq.entropy(law, kuq.Energy(), directions=1000)]
+        estimates[:] = [kuq.entropy(law, kuq.Energy(), directions=1000)]
 
     solve()  # compiled code is there
     peak, lasted = peak_memory(in_form("default", solve))
@@ -133,7 +121,7 @@ def run_directions(quick: bool) -> dict[str, float]:
     return {
         f"{name}, time": lasted * (10 if quick else 1),
         f"{name}, memory": peak,
-        f"{name}, error": 100 * float(found[0].standard_error / found[0].value),
+        f"{name}, error": 100 * float(estimates[0].standard_error / estimates[0].value),
     }
 
 
@@ -186,14 +174,11 @@ def run(quick: bool, only: str = "", say: Callable[[str], None] = print) -> dict
         if only in workload.key and not (quick and workload.quick_rows == 0):
             log(f"{workload.key}: {workload.title}")
             results["workloads"].append(run_workload(workload, quick, repeats))
-    for case in gradients.CASES:
-        if only in case.key:
-            log(f"{case.key}: {case.title}")
-            results["gradients"].append(run_gradient(case, quick, repeats))
-    for case in gradients.LOSSES:
-        if only in case.key:
-            log(f"{case.key}: {case.title}")
-            results["losses"].append(run_gradient(case, quick, repeats))
+    for kind, cases in (("gradients", gradients.CASES), ("losses", gradients.LOSSES)):
+        for case in cases:
+            if only in case.key:
+                log(f"{case.key}: {case.title}")
+                results[kind].append(run_gradient(case, quick, repeats))
     for case in training.CASES:
         if only in case.key:
             log(f"{case.key}: {case.title}")

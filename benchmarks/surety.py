@@ -30,14 +30,10 @@ SCORES = ("crps", "squared", "gaussian:1", "laplace:1", "energy")
 Experiment = Callable[[np.random.Generator, int, tuple[int, ...]], tuple[Any, str]]
 
 
-def _places(rng: np.random.Generator, members: int, *rest: int) -> np.ndarray:
-    return rng.normal(size=(members, *rest))
-
-
 def same_members(rng: np.random.Generator, trials: int, event: tuple[int, ...]) -> tuple[Any, str]:
     import kuq
 
-    place = _places(rng, MEMBERS, 1, 1, *event)
+    place = rng.normal(size=(MEMBERS, 1, 1, *event))
     draws = place + rng.normal(size=(MEMBERS, trials, DRAWS, *event))
     return kuq.Ensemble(kuq.Samples(draws, len(event))), "draws"
 
@@ -50,8 +46,8 @@ def other_members(
 ) -> tuple[Any, str]:
     import kuq
 
-    draws = _places(rng, MEMBERS, trials, 1, *event)
-    draws = draws + rng.normal(size=(MEMBERS, trials, DRAWS, *event))
+    place = rng.normal(size=(MEMBERS, trials, 1, *event))
+    draws = place + rng.normal(size=(MEMBERS, trials, DRAWS, *event))
     return kuq.Ensemble(kuq.Samples(draws, len(event)), weights), "both"
 
 
@@ -88,7 +84,8 @@ def mixtures(rng: np.random.Generator, trials: int, event: tuple[int, ...]) -> t
 def points(rng: np.random.Generator, trials: int, event: tuple[int, ...]) -> tuple[Any, str]:
     import kuq
 
-    return kuq.Ensemble(kuq.Point(_places(rng, MEMBERS, trials, *event), len(event))), "members"
+    values = rng.normal(size=(MEMBERS, trials, *event))
+    return kuq.Ensemble(kuq.Point(values, len(event))), "members"
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -110,12 +107,12 @@ def ratios(name: str, score: str, trials: int = TRIALS) -> dict[str, float | Non
     prediction, over = EXPERIMENTS[name](rng, trials, event)
     u = kuq.decompose(prediction, score)
     error = kuq.standard_error(prediction, score, over=over)
-    found: dict[str, float | None] = {}
-    for part in ("total", "aleatoric", "epistemic"):
-        spread = float(np.std(u[part], ddof=1))
-        root = float(np.sqrt(np.mean(np.asarray(error[part]) ** 2)))
-        found[part] = round(root / spread, 4) if spread > 1e-12 else None
-    return found
+    by_component: dict[str, float | None] = {}
+    for component in ("total", "aleatoric", "epistemic"):
+        spread = float(np.std(u[component], ddof=1))
+        root = float(np.sqrt(np.mean(np.asarray(error[component]) ** 2)))
+        by_component[component] = round(root / spread, 4) if spread > 1e-12 else None
+    return by_component
 
 
 LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
@@ -131,12 +128,12 @@ def level(law: str, score: str, draws: int = 10, tests: int = TESTS) -> dict[str
 
     rng = np.random.default_rng([7, list(LAWS).index(law)])
     values = LAWS[law](rng, (4, tests, draws))
-    found = kuq.member_test(
+    test = kuq.member_test(
         kuq.Ensemble(kuq.Samples(values)), score, permutations=199, per_input=True
     )
     return {
-        "all": round(float(np.mean(found.p_value <= LEVEL)), 4),
-        "farthest": round(float(np.mean(found.outlier_p_value <= LEVEL)), 4),
+        "all": round(float(np.mean(test.p_value <= LEVEL)), 4),
+        "farthest": round(float(np.mean(test.outlier_p_value <= LEVEL)), 4),
     }
 
 
@@ -149,7 +146,7 @@ def power(draws: int, tests: int = 1000) -> dict[str, list[float]]:
     """The same where the first of four members is shifted, by standard deviations."""
     import kuq
 
-    found: dict[str, list[float]] = {"all": [], "farthest": []}
+    by_test: dict[str, list[float]] = {"all": [], "farthest": []}
     for place, shift in enumerate(SHIFTS):
         values = np.random.default_rng([8, draws, place]).normal(size=(4, tests, draws))
         values[0] += shift
@@ -157,9 +154,9 @@ def power(draws: int, tests: int = 1000) -> dict[str, list[float]]:
             kuq.Ensemble(kuq.Samples(values)), "crps", permutations=199, per_input=True
         )
         named = (test.outlier_p_value <= LEVEL) & (test.outlier == 0)
-        found["all"].append(round(float(np.mean(test.p_value <= LEVEL)), 3))
-        found["farthest"].append(round(float(np.mean(named)), 3))
-    return found
+        by_test["all"].append(round(float(np.mean(test.p_value <= LEVEL)), 3))
+        by_test["farthest"].append(round(float(np.mean(named)), 3))
+    return by_test
 
 
 SLICED = ("energy", "gaussian:4", "laplace:4")
@@ -176,9 +173,9 @@ def within(score: str, repeats: int = 1000) -> dict[str, float]:
     hits = dict.fromkeys(exact, 0)
     for seed in range(repeats):
         u = kuq.decompose(prediction, score, directions=200, seed=seed)
-        for part in exact:
-            hits[part] += abs(u[part] - exact[part]) <= 3 * getattr(u.standard_error, part)
-    return {part: float(count / repeats) for part, count in hits.items()}
+        for name in exact:
+            hits[name] += abs(u[name] - exact[name]) <= 3 * getattr(u.standard_error, name)
+    return {name: float(count / repeats) for name, count in hits.items()}
 
 
 def asked() -> dict[str, Callable[[], Any]]:
@@ -197,8 +194,8 @@ def asked() -> dict[str, Callable[[], Any]]:
 def rendered(results: dict[str, Any]) -> str:
     """A table in Markdown for each question, under its own words."""
 
-    def shown(found: dict[str, float | None]) -> str:
-        return " · ".join(f"{x:.2f}" for x in found.values() if x is not None)
+    def shown(by_component: dict[str, float | None]) -> str:
+        return " · ".join(f"{x:.2f}" for x in by_component.values() if x is not None)
 
     def percent(*shares: float, digits: int = 0) -> str:
         return " · ".join(f"{100 * share:.{digits}f}" for share in shares)
@@ -213,8 +210,8 @@ def rendered(results: dict[str, Any]) -> str:
     ]
     powers = []
     for draws in POWERS:
-        found = results[f"power|{draws}"]
-        shares = zip(found["all"], found["farthest"], strict=True)
+        by_test = results[f"power|{draws}"]
+        shares = zip(by_test["all"], by_test["farthest"], strict=True)
         powers.append([f"{draws} draws", *(percent(*both) for both in shares)])
     near = [percent(*results[f"within|{score}"].values(), digits=1) for score in SLICED]
     return "\n\n".join(

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 import kuq
 from benchmarks import findings
-from benchmarks.gradients import value_and_gradient
+from benchmarks.gradients import mixture_loss_ours, mixture_loss_plain, value_and_gradient
 from benchmarks.measure import alternate, relative_error
 from kuq.nn.rows import Rows
 from kuq.nn.trainer import Trainer
@@ -55,30 +55,34 @@ def epoch_of(network: kuq.nn.Network, x: Tensor, y: Tensor, batch: int, compiled
     return Trainer(network, Rows.checked(network, x, y), None, kuq.LogScore(), training)
 
 
+def likelihood(member: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The mean log score, up to a constant, of a normal by its natural parameters."""
+    first, second = member(x).unbind(1)
+    precision = functional.softplus(second) + 1e-6
+    fit = first * y - precision * y.square()
+    return (first.square() / (4 * precision) - fit - 0.5 * torch.log(2 * precision)).mean()
+
+
 def one_by_one(
-    members: list[nn.Module], x: Tensor, y: Tensor, batch: int
+    members: list[nn.Module], loss: Callable[..., Tensor], x: Tensor, y: Tensor, batch: int
 ) -> Callable[[], list[float]]:
-    """An epoch of all members: natural parameters, log-likelihood, Adam."""
+    """An epoch of all members by Adam; ``loss(member, x, y)`` is that of a batch."""
     optimisers = [torch.optim.Adam(member.parameters(), 1e-3) for member in members]
 
     def epoch() -> list[float]:
-        found = []
+        losses = []
         for member, optimiser in zip(members, optimisers, strict=True):
             total = 0.0
             order = torch.randperm(len(x))
             for start in range(0, len(x), batch):
                 index = order[start : start + batch]
                 optimiser.zero_grad()
-                first, second = member(x[index]).unbind(1)
-                precision = functional.softplus(second) + 1e-6
-                target = y[index]
-                fit = first * target - precision * target.square()
-                loss = first.square() / (4 * precision) - fit - 0.5 * torch.log(2 * precision)
-                loss.mean().backward()
+                value = loss(member, x[index], y[index])
+                value.backward()
                 optimiser.step()
-                total += float(loss.detach().mean())
-            found.append(total)
-        return found
+                total += float(value.detach())
+            losses.append(total)
+        return losses
 
     return epoch
 
@@ -97,10 +101,10 @@ def mlp_calls(quick: bool) -> Calls:
 
     def member() -> nn.Module:
         sizes = (8, 50, 50)
-        hidden = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.GELU())]
+        hidden = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.GELU())]
         return nn.Sequential(*hidden, nn.Linear(50, 2))
 
-    calls["one by one"] = one_by_one([member() for _ in range(10)], x, y, 32)
+    calls["one by one"] = one_by_one([member() for _ in range(10)], likelihood, x, y, 32)
     return calls
 
 
@@ -159,7 +163,7 @@ def fno_calls(quick: bool) -> Calls:
     members: list[nn.Module] = [PlainFNO(2, fno, points) for _ in range(5)]
     return {
         "eager": lambda: trainer._pass_over_rows(False),
-        "one by one": one_by_one(members, x, y, 16),
+        "one by one": one_by_one(members, likelihood, x, y, 16),
     }
 
 
@@ -187,8 +191,8 @@ class PlainFlow(nn.Module):
         place = torch.cos(angle) * start + torch.sin(angle) * residual
         target = torch.cos(angle) * residual - torch.sin(angle) * start
         turns = angle * torch.tensor([1.0, 2.0, 4.0])
-        known = self.first(x)[:, None].expand(-1, pairs, -1)
-        joined = torch.cat([known, place, torch.sin(turns), torch.cos(turns)], dim=-1)
+        features = self.first(x)[:, None].expand(-1, pairs, -1)
+        joined = torch.cat([features, place, torch.sin(turns), torch.cos(turns)], dim=-1)
         error = (self.last(self.second(joined)) - target).square()[..., 0].mean(1)
         return (crps + scale.detach() * error).mean()
 
@@ -201,45 +205,14 @@ def flow_calls(quick: bool) -> Calls:
     network = kuq.nn.Network(LAYERS, kuq.nn.FlowHead, (8,), n_members=10)
     training = kuq.nn.Training(batch_size=batch, patience=None, n_samples=pairs)
     trainer = Trainer(network, Rows.checked(network, x, y), None, kuq.CRPS(), training)
-    members = [PlainFlow(8) for _ in range(10)]
-    optimisers = [torch.optim.Adam(member.parameters(), 1e-3) for member in members]
-
-    def epoch() -> None:
-        for member, optimiser in zip(members, optimisers, strict=True):
-            order = torch.randperm(rows)
-            for start in range(0, rows, batch):
-                index = order[start : start + batch]
-                optimiser.zero_grad()
-                member(x[index], y[index], pairs).backward()
-                optimiser.step()
-
-    return {"eager": lambda: trainer._pass_over_rows(False), "one by one": epoch}
+    members: list[nn.Module] = [PlainFlow(8) for _ in range(10)]
+    return {
+        "eager": lambda: trainer._pass_over_rows(False),
+        "one by one": one_by_one(members, lambda flow, x, y: flow(x, y, pairs), x, y, batch),
+    }
 
 
 # --- losses of heads -----------------------------------------------------------------------------
-
-
-def mixture_plain(logits: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-    """The CRPS at zero, over all pairs of components."""
-    weights = torch.softmax(logits, -1)
-
-    def folded(mean: Tensor, variance: Tensor) -> Tensor:
-        deviation = torch.sqrt(variance)
-        z = mean / deviation
-        bell = math.sqrt(2 / math.pi) * torch.exp(-z * z / 2)
-        return deviation * bell + mean * torch.erf(z / math.sqrt(2))
-
-    to_outcome = (weights * folded(-loc, scale * scale)).sum(-1)
-    gap = loc[..., :, None] - loc[..., None, :]
-    variance = (scale * scale)[..., :, None] + (scale * scale)[..., None, :]
-    shares = weights[..., :, None] * weights[..., None, :]
-    return (to_outcome - (shares * folded(gap, variance)).sum((-1, -2)) / 2).mean()
-
-
-def mixture_ours(logits: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-    y = torch.zeros_like(loc[..., 0])
-    law = kuq.NormalMixture(torch.softmax(logits, -1), loc, scale)
-    return kuq.score(law, y, kuq.CRPS()).mean()
 
 
 def mixture_calls(quick: bool) -> Calls:
@@ -247,8 +220,8 @@ def mixture_calls(quick: bool) -> Calls:
     shape = (10, 32 if quick else 128, 10)
     leaves = [torch.randn(shape), torch.randn(shape), torch.rand(shape) + 0.2]
     return {
-        "eager": lambda: value_and_gradient(mixture_ours, leaves),
-        "plain torch, float32": lambda: value_and_gradient(mixture_plain, leaves),
+        "eager": lambda: value_and_gradient(mixture_loss_ours, leaves),
+        "plain torch, float32": lambda: value_and_gradient(mixture_loss_plain, leaves),
     }
 
 
@@ -312,15 +285,7 @@ CASES = (
 def run_training(case: TrainingCase, quick: bool, repeats: int) -> dict:
     calls = case.build(quick)
     timings = alternate(calls, repeats)
-    contestants = {
-        name: {
-            "cpu_ms": 1e3 * timing.cpu,
-            "wall_ms": 1e3 * timing.wall,
-            "peak_mib": timing.peak,
-            "rows": case.rows,
-        }
-        for name, timing in timings.items()
-    }
+    contestants = {name: timing.costs() | {"rows": case.rows} for name, timing in timings.items()}
     row = {"key": case.key, "title": case.title, "rows": case.rows, "contestants": contestants}
     if case.compares:
         ours = timings["eager"].result

@@ -52,8 +52,8 @@ def keep(run: Path) -> Path:
         )
     with replacing(kept, KEPT, [run]) as new:
         new.mkdir()
-        found = read_run(run)
-        evidence = Evidence(found.records, found.fields, measured=found.measured)
+        content = read_run(run)
+        evidence = Evidence(content.records, content.fields, measured=content.measured)
         tables = [*rank_tables(evidence), *result_tables(evidence)]
         if tables:
             (new / "tables").mkdir()
@@ -61,7 +61,7 @@ def keep(run: Path) -> Path:
             for ending in ENDINGS:
                 path = new / "tables" / f"{table.name}.{ending}"
                 path.write_text(FORMATS[ending](table), encoding="utf-8")
-        claims = claims_csv(tuple(judge(evidence)))
+        claims = claims_csv(judge(evidence))
         (new / "claims.csv").write_text(claims, encoding="utf-8", newline="")
         shutil.copytree(run / "fields", new / "fields")
         with TemporaryDirectory() as folder:

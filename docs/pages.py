@@ -50,23 +50,23 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page with code, README.md first."""
-    found = sorted((ROOT / "docs").rglob("*.md"))
-    return [page for page in (ROOT / "README.md", *found) if blocks(page)]
+    documents = sorted((ROOT / "docs").rglob("*.md"))
+    return [page for page in (ROOT / "README.md", *documents) if blocks(page)]
 
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of code of a page, in order."""
     text = page.read_text(encoding="utf-8")
     fences = list(FENCE.finditer(text))
-    found = []
+    code_blocks = []
     for fence, follower in itertools.zip_longest(fences, fences[1:]):
         kind, code = fence.groups()
         said = None
         if follower and follower[1] == "text" and not text[fence.end() : follower.start()].strip():
             said = follower[2]
         if kind != "text":
-            found.append(Block(kind, code, said, text[: fence.start()].count("\n") + 1))
-    return found
+            code_blocks.append(Block(kind, code, said, text[: fence.start()].count("\n") + 1))
+    return code_blocks
 
 
 def run(page: Path) -> Iterator[tuple[Block, str]]:

@@ -88,18 +88,18 @@ def error(forecast, split):
 
 def measured(representation, seed, **size):
     """The error of an ensemble on held-out years, and AUROCs by score under both climatologies."""
-    own, shared = (kuq.datasets.load("reanalysis", climatology=c) for c in ("own", "shared"))
-    model = fitted(own, representation, seed, **size)
-    found = {}
-    for name, score in scores(own).items():
-        inside = epistemic(model, own.test, score)
-        found[name] = tuple(
+    regional, shared = (kuq.datasets.load("reanalysis", climatology=c) for c in ("own", "shared"))
+    model = fitted(regional, representation, seed, **size)
+    aurocs = {}
+    for name, score in scores(regional).items():
+        inside = epistemic(model, regional.test, score)
+        aurocs[name] = tuple(
             kuq.protocols.ood_detection(
                 inside, epistemic(model, twin.shifted, score), resamples=0
             ).auroc
-            for twin in (own, shared)
+            for twin in (regional, shared)
         )
-    result = error(model.predict(own.test.x), own.test), found
+    result = error(model.predict(regional.test.x), regional.test), aurocs
     print(representation, seed, result, file=sys.stderr, flush=True)
     return result
 
@@ -112,16 +112,16 @@ def table(seeds, **size):
         lines.append(f"| {name} | {error(forecast, data.test):.2f} |")
     runs = {name: [] for name in REPRESENTATIONS}
     for seed in range(seeds):
-        for name, found in runs.items():
-            found.append(measured(name, seed, **size))
-    for name, found in runs.items():
-        lines.append(f"| {name} networks | {_spread([e for e, _ in found], 2)} |")
+        for name, by_seed in runs.items():
+            by_seed.append(measured(name, seed, **size))
+    for name, by_seed in runs.items():
+        lines.append(f"| {name} networks | {_spread([e for e, _ in by_seed], 2)} |")
     lines += ["", "| epistemic uncertainty | own climatology | shared climatology |"]
     lines.append("|---|---:|---:|")
-    for name, found in runs.items():
-        for score in found[0][1]:
-            own, shared = (_spread([a[score][k] for _, a in found], 3) for k in (0, 1))
-            lines.append(f"| {name} networks, {score} | {own} | {shared} |")
+    for name, by_seed in runs.items():
+        for score in by_seed[0][1]:
+            regional, shared = (_spread([a[score][k] for _, a in by_seed], 3) for k in (0, 1))
+            lines.append(f"| {name} networks, {score} | {regional} | {shared} |")
     return "\n".join(lines) + "\n"
 
 
@@ -138,13 +138,13 @@ def main():
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
     begin = time.process_time()
-    found = table(options.seeds)
-    print(found)
+    text = table(options.seeds)
+    print(text)
     print(f"{time.process_time() - begin:.0f} s of CPU")
     if options.update:
         head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
         PAGE.write_text(
-            f"{head}{BEGIN}\n{found}\n{END}{rest.split(END)[1]}", encoding="utf-8", newline="\n"
+            f"{head}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8", newline="\n"
         )
 
 

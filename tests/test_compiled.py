@@ -628,9 +628,9 @@ def test_pairs_of_scalar_draws(name, counts, rng):
 @pytest.mark.parametrize(
     ("shares", "profile"),
     [
-        ((0.0, 0.0), lambda z: -np.expm1(-z)),
-        ((1.0, 0.0), lambda z: 1 - (1 + z) * np.exp(-z)),
-        ((1 / 3, 2 / 3), lambda z: 1 - (1 + z + z**2 / 3) * np.exp(-z)),
+        ((1.0, 0.0, 0.0), lambda z: -np.expm1(-z)),
+        ((0.0, 1.0, 0.0), lambda z: 1 - (1 + z) * np.exp(-z)),
+        ((0.0, 1 / 3, 2 / 3), lambda z: 1 - (1 + z + z**2 / 3) * np.exp(-z)),
     ],
     ids=["laplace", "matern_3_2", "matern_5_2"],
 )
@@ -651,6 +651,6 @@ def test_sums_over_sorted_draws_that_are_close(rng):
     """P_2 of small numbers is half their square: nothing cancels."""
     values = np.sort(1e-9 * rng.normal(size=(3, 20)), axis=-1)
     weights = np.full((3, 20), 0.05)
-    found = exponential_draws.sums(values, weights, np.ones(3), (1.0, 0.0))
+    found = exponential_draws.sums(values, weights, np.ones(3), (0.0, 1.0, 0.0))
     gap = values[:, :, None] - values[:, None, :]
     np.testing.assert_allclose(found, (gap**2).sum((1, 2)) * 0.05**2 / 4, rtol=1e-8)

@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("numba")
 
 import torch
+import torch.utils.checkpoint
 from torch.autograd import forward_ad
 
 import kuq
@@ -634,6 +635,23 @@ def test_calls_that_come_again_take_the_step_at_once(monkeypatch):
     assert steps(crps(x, s, y)).count("StepBackward") == 1
     with pytest.raises(AssertionError, match="asked again"):
         crps(x, s, y, rtol=1.7e-9)
+
+
+def test_saved_tensors_are_asked_for_in_the_backward_pass_alone():
+    """Under torch's checkpoints to ask for them means to compute all before them once more."""
+    calls = []
+
+    def loss(x):
+        calls.append(x)
+        return kuq.score(kuq.Normal(2 * x, 1.0), torch.zeros(7), kuq.CRPS())
+
+    for _ in range(3):
+        x = torch.ones(7, requires_grad=True)
+        value = torch.utils.checkpoint.checkpoint(loss, x, use_reentrant=False).sum()
+        assert len(calls) == 1
+        value.backward()
+        assert len(calls) == 2
+        calls.clear()
 
 
 def test_outcomes_are_looked_at_again():

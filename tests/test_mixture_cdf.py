@@ -65,6 +65,20 @@ def test_several_members_are_all_of_their_pairs():
     assert abs(float((found - want) / want)) < 1e-12
 
 
+@pytest.mark.parametrize("light", [1e-14, 1e-20])
+def test_a_first_member_of_little_weight_costs_no_digits(light):
+    """Differences to it would have only the digits that it leaves of those between the others."""
+    laws = pair(1.0, 0.0)[1], *pair(1e-8, 0.0)
+    w = np.asarray([light, 0.5, 0.5])
+    members = kuq.NormalMixture(*(np.stack(part) for part in zip(*laws, strict=True)))
+    found = kuq.decompose(kuq.Ensemble(members, w), kuq.CRPS(), unbiased=False).epistemic
+    shares = [mpmath.mpf(float(x)) for x in w]
+    want = 2 * mpmath.fsum(
+        shares[i] * shares[j] * exact(laws[i], laws[j]) for i, j in ((0, 1), (0, 2), (1, 2))
+    )
+    assert abs(float((found - want) / want)) < 1e-12
+
+
 def test_pieces_do_not_matter():
     laws = [pair(1e-3, 0.0, seed) for seed in range(5)]
     members = [np.stack([[law[k][i] for law in laws] for k in range(2)]) for i in range(3)]

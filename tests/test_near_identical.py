@@ -270,3 +270,14 @@ def test_equal_draws_and_ties(kernel):
     same = kuq.decompose(kuq.Ensemble(kuq.Samples(x[:2], 1)), kernel.build(1.0))
     assert (float(same.aleatoric), float(same.epistemic)) == (0.0, 0.0)
     assert float(u.epistemic) > 0
+
+
+@pytest.mark.parametrize("nu", [1.5, 2.5])
+def test_draws_that_are_close_for_a_matern_kernel(nu):
+    """1 − k is (ν / (2ν − 2)) r² there, in compiled code and outside."""
+    values = np.asarray([0.0, 1.0, 3.0, 7.0])
+    want = nu / (2 * nu - 2) * np.mean((values[:, None] - values) ** 2) / 2 * 1e-20
+    for mode in (True, False):
+        with kuq.compiled(mode):
+            found = kuq.entropy(kuq.Samples(values), kuq.Matern(1e10, nu), unbiased=False)
+        np.testing.assert_allclose(found, want, rtol=2e-9)

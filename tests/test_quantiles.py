@@ -109,6 +109,20 @@ def test_heavy_and_light_tails_mixed():
     np.testing.assert_allclose(stats.t(0.1).sf(-far) / 2, 1e-15, rtol=1e-6)
 
 
+def test_quantiles_beside_a_tail_whose_square_overflows():
+    """Where z² is more than fits, a law with a quarter of the weight has four times the level."""
+    heavy, light = kuq.StudentT(0.55, 0.0, 3.0), kuq.Normal(0.0, 1.0)
+    found = kuq.Ensemble([heavy, light], weights=[0.25, 0.75]).quantile([1e-100, 4e-90])
+    np.testing.assert_allclose(found, heavy.quantile([4e-100, 1.6e-89]), rtol=1e-12)
+    assert found[0] < -1e170
+
+
+def test_very_many_degrees_of_freedom_are_a_normal():
+    df = np.asarray([1e20, 1e50, 1e300])
+    found = kuq.StudentT(df, 0.0, 1.0).quantile([0.01, 0.999])
+    np.testing.assert_allclose(found, stats.norm.ppf([[0.01] * 3, [0.999] * 3]), rtol=1e-13)
+
+
 def test_draws_have_the_quantiles_of_their_empirical_law():
     rng = np.random.default_rng(3)
     q = rng.random(40)

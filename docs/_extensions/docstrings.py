@@ -20,7 +20,7 @@ FURTHER = re.compile(r"(?:,| and|, and| or) ``\*{0,2}(\w+)``(?=[\s,:;])")
 ANAPHORA = re.compile(r"(?:It|Its|So|They|Their|This|These|Then|Both|Otherwise)\b")
 CONSTANT = re.compile(r"(?<== )[A-Z][A-Z_]+\b")
 #: Defaults that are no code, at which Sphinx gives up a whole signature.
-MADE = re.compile(r"<(?:factory|function \w+)>")
+MADE = re.compile(r"<(?:factory|function [\w.]+)>")
 #: How Sphinx writes what autodoc_type_aliases names.
 ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 
@@ -84,7 +84,7 @@ def keep_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
     for position, line in enumerate(lines):
         if ">>>" not in line and "|" in line:
             parts = LITERAL.split(line)
-            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+            parts[::2] = [prose.replace("|", r"\|") for prose in parts[::2]]
             lines[position] = "".join(parts)
 
 
@@ -95,7 +95,7 @@ def readable(
     module = sys.modules.get(getattr(obj, "__module__", ""))
     if signature is None or module is None:
         return None
-    signature = CONSTANT.sub(lambda found: repr(getattr(module, found[0])), signature)
+    signature = CONSTANT.sub(lambda match: repr(getattr(module, match[0])), signature)
     signature = MADE.sub("...", signature)
     return ALIAS.sub(r"\1", signature), ALIAS.sub(r"\1", returned) if returned else returned
 

@@ -151,7 +151,8 @@ def recorded(
 
     ``slopes`` turns derivatives by the values into those by the tensors, as far as these ask for
     some, in the order of their numbers; None for zero. ``again``, which the step keeps, makes the
-    values of tensors inside of torch, for derivatives of derivatives.
+    values of tensors inside of torch, for derivatives of derivatives. Its ``places`` tell of which
+    tensors it is: to ask for those that it saved may mean to compute them once more.
     """
     found: tuple[Array, ...] = _step().apply((values, slopes, again), *tensors)
     return found
@@ -166,6 +167,7 @@ def _step() -> Any:
         def forward(ctx: Any, made: Any, *tensors: Array) -> Any:
             values, ctx.slopes, ctx.again = made
             ctx.save_for_backward(*tensors)
+            ctx.places = [id(tensor) for tensor in tensors]
             ctx.set_materialize_grads(False)
             return tuple([torch.from_numpy(value) for value in values])
 

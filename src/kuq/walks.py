@@ -78,7 +78,7 @@ def repeated(
     if key is not None and walk is None:
         step: Any = getattr(result, "grad_fn", None)
         taken = getattr(step, "again", None)
-        if isinstance(taken, Walk) and list(map(id, step.saved_tensors)) == list(map(id, tensors)):
+        if isinstance(taken, Walk) and step.places == [id(tensor) for tensor in tensors]:
             _remember(key, taken)
     return result
 

@@ -57,7 +57,7 @@ def virtual_ensemble(
     else:
         trees, staged = _stages(model)
         counts = _counts(trees, n_members)
-        mean = np.stack([np.asarray(part, np.float64) for part in staged(ready(data), counts)])
+        mean = np.stack([np.asarray(stage, np.float64) for stage in staged(ready(data), counts)])
         whole = partial(_last, staged, trees)
     axes = mean.ndim - 2
     if held_out is None:
@@ -96,12 +96,12 @@ def _deviation(predicted: Any, y: Any) -> Floats:
 
 def _catboost(model: Any, data: Any, n_members: int) -> tuple[Floats, Floats | None]:
     """Means, and standard deviations if the model predicts them, (members, rows)."""
-    found = np.asarray(
+    outputs = np.asarray(
         model.virtual_ensembles_predict(
             data, prediction_type="VirtEnsembles", virtual_ensembles_count=n_members
         )
     )
-    members = np.moveaxis(found, 1, 0)
+    members = np.moveaxis(outputs, 1, 0)
     if members.shape[-1] == 1:
         return members[..., 0], None
     loss = str(model.get_all_params().get("loss_function", "")).partition(":")[0]

@@ -57,16 +57,16 @@ def as_distribution(obj: Any, *, event_ndim: int | None = None) -> Prediction:
             raise ParameterError(f"{obj!r} has its event already; leave event_ndim out")
         return obj
     library = _library(obj)
-    if known := no_prediction(obj):
-        raise ParameterError(known)
+    if refusal := no_prediction(obj):
+        raise ParameterError(refusal)
+    prediction: Prediction | None
     if library in ADAPTERS:
-        found = import_module(ADAPTERS[library]).convert(obj, event_ndim)
+        prediction = import_module(ADAPTERS[library]).convert(obj, event_ndim)
     else:
-        found = from_forecast(obj, event_ndim)
-    if found is None:
+        prediction = from_forecast(obj, event_ndim)
+    if prediction is None:
         raise ParameterError(_unknown(obj, library))
-    converted: Prediction = found
-    return converted
+    return prediction
 
 
 def _library(obj: object) -> str:

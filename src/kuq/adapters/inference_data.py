@@ -33,16 +33,16 @@ def convert(obj: Any, event_ndim: int | None) -> Prediction | None:
 
 
 def _group(data: Any) -> Any:
-    found = [name for name in _GROUPS if hasattr(data, name)]
-    if len(found) != 1:
-        have = " and ".join(found) or "neither posterior_predictive nor predictions"
+    names = [name for name in _GROUPS if hasattr(data, name)]
+    if len(names) != 1:
+        have = " and ".join(names) or "neither posterior_predictive nor predictions"
         raise ParameterError(
             f"this {type(data).__name__} has {have}; say which draws of outcomes are meant, such "
             "as kuq.as_distribution(idata.posterior_predictive). Members with noise of their own "
             "are in the posterior: kuq.Ensemble(kuq.Normal(mu, sigma)) with the draws of mu and "
             "sigma along the first axis"
         )
-    return getattr(data, found[0])
+    return getattr(data, names[0])
 
 
 def _outcome(data: Any) -> Any:

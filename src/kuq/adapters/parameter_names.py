@@ -51,10 +51,10 @@ def pairs(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     every = list(names)
     if any(role_of(name) not in (None, "weights") for name in every):
         return {}
-    found: dict[str, dict[str, list[str]]] = {}
+    things: dict[str, dict[str, list[str]]] = {}
     for name in every:
         thing, _, last = name.rpartition("_")
         role = {"loc": "loc", "scale": "scale", "variance": "scale"}.get(role_of(last) or "")
         if thing and role is not None:
-            found.setdefault(thing, {}).setdefault(role, []).append(name)
-    return {thing: roles for thing, roles in found.items() if len(roles) == 2}
+            things.setdefault(thing, {}).setdefault(role, []).append(name)
+    return {thing: roles for thing, roles in things.items() if len(roles) == 2}

@@ -25,12 +25,12 @@ def convert(obj: Any, event_ndim: int | None) -> Prediction | None:
         if level is None:
             return None
         levels.setdefault(variable, {})[level] = place
-    known = {tuple(sorted(own)) for own in levels.values()}
-    if len(known) > 1:
+    level_sets = {tuple(sorted(places)) for places in levels.values()}
+    if len(level_sets) > 1:
         raise ParameterError("all variables need the same levels of quantiles")
-    (shared,) = known
+    (shared,) = level_sets
     values = obj.to_numpy(dtype=np.float64)
-    each = [values[:, [own[level] for level in shared]] for own in levels.values()]
+    each = [values[:, [places[level] for level in shared]] for places in levels.values()]
     stacked = each[0] if len(each) == 1 else np.stack(each, axis=1)
     return quantiles(shared, stacked, event_ndim or 0)
 

@@ -44,14 +44,14 @@ def from_forecast(obj: Any, event_ndim: int | None) -> Prediction | None:
 
 def _parameters(names: list[str]) -> dict[str, dict[str, int]]:
     """Which components belong to which variable: the variable, and the name of the parameter."""
-    found: dict[str, dict[str, int]] = {}
+    variables: dict[str, dict[str, int]] = {}
     for place, name in enumerate(names):
         match = _PARAMETER.fullmatch(name)
         if match is None:
             return {}
-        found.setdefault(match["variable"], {})[match["parameter"]] = place
-    kinds = {tuple(own) for own in found.values()}
-    return found if len(kinds) == 1 else {}
+        variables.setdefault(match["variable"], {})[match["parameter"]] = place
+    kinds = {tuple(places) for places in variables.values()}
+    return variables if len(kinds) == 1 else {}
 
 
 def _from_parameters(

@@ -32,9 +32,9 @@ def convert(obj: Any, event_ndim: int | None) -> Prediction | None:
     if isinstance(obj, sd.Empirical):
         return _empirical(obj, axes)
     if isinstance(obj, sd.Mixture):
-        parts = [convert(part, event_ndim) for _, part in obj._distributions]
-        known = [part for part in parts if part is not None]
-        return Ensemble(known, obj.weights) if len(known) == len(parts) else None
+        members = [convert(member, event_ndim) for _, member in obj._distributions]
+        converted = [member for member in members if member is not None]
+        return Ensemble(converted, obj.weights) if len(converted) == len(members) else None
     return None
 
 

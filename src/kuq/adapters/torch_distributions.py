@@ -74,21 +74,22 @@ def _full_normal(law: td.MultivariateNormal) -> LowRankNormal:
 
 def _mixture(law: td.MixtureSameFamily, axes: int) -> NormalMixture | None:
     """Components lie along the last batch axis of torch's component distribution."""
-    weights, part = law.mixture_distribution.probs, law.component_distribution
-    own = len(part.event_shape)
-    if part.event_shape.numel() > 1:
+    weights, component = law.mixture_distribution.probs, law.component_distribution
+    event_axes = len(component.event_shape)
+    if component.event_shape.numel() > 1:
         raise ParameterError(
             "coordinates of a vector that are mixed together, event shape "
-            f"{tuple(part.event_shape)}, are no kuq.NormalMixture, whose coordinates are "
+            f"{tuple(component.event_shape)}, are no kuq.NormalMixture, whose coordinates are "
             "independent; draw from it: kuq.Samples(p.sample((1000,)), sample_axis=0, event_ndim=1)"
         )
-    while isinstance(part, td.Independent):
-        part = part.base_dist
-    if not isinstance(part, td.Normal):
+    while isinstance(component, td.Independent):
+        component = component.base_dist
+    if not isinstance(component, td.Normal):
         return None
     # An event of one coordinate has axes of length one after the components.
-    shape = (*weights.shape[:-1], *(1,) * own, weights.shape[-1])
+    shape = (*weights.shape[:-1], *(1,) * event_axes, weights.shape[-1])
     loc, scale = (
-        x.expand((*weights.shape, *(1,) * own)).reshape(shape) for x in (part.loc, part.scale)
+        x.expand((*weights.shape, *(1,) * event_axes)).reshape(shape)
+        for x in (component.loc, component.scale)
     )
     return NormalMixture(weights.reshape(shape), loc, scale, axes)

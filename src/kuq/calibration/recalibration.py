@@ -43,9 +43,9 @@ class Recalibration:
         aleatoric and epistemic uncertainty are multiplied by the squares of the factors.
         """
         check_prediction(prediction)
-        found = prediction.rescaled(self.aleatoric, self.epistemic)
-        found.factors = (self.aleatoric, self.epistemic)
-        return found
+        rescaled = prediction.rescaled(self.aleatoric, self.epistemic)
+        rescaled.factors = (self.aleatoric, self.epistemic)
+        return rescaled
 
 
 def recalibrate(prediction: Prediction, y: Any, coverage: float = 0.9) -> Recalibration:
@@ -162,11 +162,11 @@ def _optimism(tried: list[_Tried], coverage: float) -> float:
     count = tried[0].gap.size
     first, last = np.empty(count), np.empty(count)
     order = np.random.default_rng(0).permutation(count)
-    for part in np.array_split(order, min(10, count)):
-        others = np.setdiff1d(order, part)
+    for fold in np.array_split(order, min(10, count)):
+        others = np.setdiff1d(order, fold)
         best, size = _chosen([one.at(others) for one in tried], coverage)
         whole = next(one for one in tried if one.ratio == best.ratio)
-        first[part], last[part] = whole.first[part] / size, whole.last[part] / size
+        first[fold], last[fold] = whole.first[fold] / size, whole.last[fold] / size
     needed = _factor(first, last, coverage)
     return needed if math.isfinite(needed) else 1.0
 

@@ -68,18 +68,18 @@ def reliability(
             f"{bins} bins need at least {2 * bins} cases, got {u.size}; choose fewer bins"
         )
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
-    parts = np.array_split(np.argsort(u, kind="stable"), bins)
+    groups = np.array_split(np.argsort(u, kind="stable"), bins)
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    bounds = [np.quantile(_means(e[part], resamples, rng), tails) for part in parts]
+    bounds = [np.quantile(_means(e[group], resamples, rng), tails) for group in groups]
     low, high = np.transpose(bounds)
     chosen = rng.integers(u.size, size=(min(resamples, 400), u.size))
     spread = np.quantile([_rank_correlation(u[row], e[row]) for row in chosen], tails)
     return Reliability(
-        uncertainty=np.array([u[part].mean() for part in parts]),
-        error=np.array([e[part].mean() for part in parts]),
+        uncertainty=np.array([u[group].mean() for group in groups]),
+        error=np.array([e[group].mean() for group in groups]),
         low=low,
         high=high,
-        count=np.array([float(part.size) for part in parts]),
+        count=np.array([float(group.size) for group in groups]),
         correlation=_rank_correlation(u, e),
         correlation_interval=(float(spread[0]), float(spread[1])),
         confidence=confidence,
@@ -89,11 +89,11 @@ def reliability(
 def _means(values: Vector, resamples: int, rng: np.random.Generator) -> Vector:
     """Means of resamples: of how often each value is drawn."""
     rows = max(1, 2**20 // values.size)
-    found = [
+    means = [
         values[rng.integers(values.size, size=(min(rows, resamples - start), values.size))].mean(1)
         for start in range(0, resamples, rows)
     ]
-    return np.concatenate(found)
+    return np.concatenate(means)
 
 
 def _rank_correlation(a: Vector, b: Vector) -> float:

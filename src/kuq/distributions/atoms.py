@@ -58,10 +58,10 @@ class Atoms(ABC):
         return new
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
+    def joined(cls, stacks: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
         """Several stacks as one; ``join`` puts arrays behind each other."""
-        arrays = {name: join([getattr(part, name) for part in parts]) for name in cls.extra}
-        return dataclasses.replace(parts[0], **arrays)
+        arrays = {name: join([getattr(stack, name) for stack in stacks]) for name in cls.extra}
+        return dataclasses.replace(stacks[0], **arrays)
 
     @property
     def size(self) -> int:
@@ -196,9 +196,9 @@ class Products(Atoms):
     extra: ClassVar[dict[str, int]] = {"loc": 1, "scale": 1, "weights": 1}
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
-        whole = super().joined(parts, join)
-        return dataclasses.replace(whole, heaviest=min(part.heaviest for part in parts))
+    def joined(cls, stacks: Sequence[Self], join: Callable[[list[Array]], Array]) -> Self:
+        whole = super().joined(stacks, join)
+        return dataclasses.replace(whole, heaviest=min(stack.heaviest for stack in stacks))
 
     def mean(self) -> Array:
         offset = self._offset()

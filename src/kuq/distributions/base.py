@@ -56,9 +56,9 @@ class Prediction(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name in _CALLED:
-            own = vars(cls).get(name)
-            if own is not None:
-                setattr(cls, name, between_graphs(own))
+            method = vars(cls).get(name)
+            if method is not None:
+                setattr(cls, name, between_graphs(method))
 
     @property
     @abstractmethod
@@ -86,7 +86,7 @@ class Prediction(ABC):
         """The same kind of prediction with changed arrays; the dtype of results stays."""
 
     @abstractmethod
-    def rows(self, part: slice) -> Self:
+    def rows(self, index: slice) -> Self:
         """A part of the first batch axis."""
 
     @abstractmethod
@@ -176,11 +176,12 @@ class Prediction(ABC):
 
     def _outcomes(self, y: Any) -> Array:
         """Outcomes (…, batch…, event…), or only the last of these axes, in the law's library."""
-        shape, own = shape_of(y), self._shape
-        common = min(len(shape), len(own))
-        if shape[len(shape) - common :] != own[len(own) - common :]:
+        given, shape = shape_of(y), self._shape
+        common = min(len(given), len(shape))
+        if given[len(given) - common :] != shape[len(shape) - common :]:
             raise ShapeError(
-                f"outcomes must have shape batch + event = {own}, with any axes before, got {shape}"
+                f"outcomes must have shape batch + event = {shape}, with any axes before, "
+                f"got {given}"
             )
         return adopted(y, self.reference, "y")
 
@@ -205,11 +206,8 @@ class Prediction(ABC):
         return self.in_jax() if arrays and follows(self.reference, arrays) else self
 
     @abstractmethod
-    def _describe(self) -> str:
-        """The name and the sizes that the summary shows."""
-
     def __repr__(self) -> str:
-        return self._describe()
+        """The name and the sizes."""
 
 
 class Parametric(Prediction):
@@ -231,8 +229,8 @@ class Parametric(Prediction):
     @property
     def batch_shape(self) -> tuple[int, ...]:
         shape = self.reference.shape
-        own = self.axes_before_event + self.event_ndim + self.axes_after_event
-        return tuple(shape[: len(shape) - own])
+        trailing = self.axes_before_event + self.event_ndim + self.axes_after_event
+        return tuple(shape[: len(shape) - trailing])
 
     @property
     def event_shape(self) -> tuple[int, ...]:
@@ -241,19 +239,19 @@ class Parametric(Prediction):
         return tuple(shape[stop - self.event_ndim : stop])
 
     def arrays(self) -> list[Array]:
-        found = [getattr(self, name) for name in self.parameters]
-        return [array for array in found if array is not None]
+        arrays = [getattr(self, name) for name in self.parameters]
+        return [array for array in arrays if array is not None]
 
     def mapped(self, change: Callable[[Array], Array]) -> Self:
-        part = object.__new__(type(self))
-        vars(part).update(vars(self))
+        changed = object.__new__(type(self))
+        vars(changed).update(vars(self))
         for name in self.parameters:
             array = getattr(self, name)
-            setattr(part, name, None if array is None else change(array))
-        return part
+            setattr(changed, name, None if array is None else change(array))
+        return changed
 
-    def rows(self, part: slice) -> Self:
-        return self.mapped(lambda array: array[part, ...])
+    def rows(self, index: slice) -> Self:
+        return self.mapped(lambda array: array[index, ...])
 
     def coordinates(self, index: tuple[slice, ...]) -> Self:
         """The law of some coordinates, one slice per event axis: it is of the same kind."""
@@ -270,7 +268,7 @@ class Parametric(Prediction):
         moved.dtype = to_jax(np.zeros((), self.dtype)).dtype
         return moved
 
-    def _describe(self) -> str:
+    def __repr__(self) -> str:
         sizes = f"batch={self.batch_shape}{self._sizes()}, event={self.event_shape}"
         return f"{type(self).__name__}({sizes})"
 
@@ -299,19 +297,19 @@ class Distribution(Parametric):
                 f'give the class widths = {{"scale": 1}} (with its location first in parameters), '
                 "or pass another law, such as Samples of its draws"
             )
-        part = copy.copy(self)
+        stretched = copy.copy(self)
         location = self.parameters[0]
         moved = self._beside(after) + factor * (getattr(self, location) - self._beside(before))
-        setattr(part, location, moved)
+        setattr(stretched, location, moved)
         for name, power in self.widths.items():
-            setattr(part, name, getattr(self, name) * factor**power)
-        return part
+            setattr(stretched, name, getattr(self, name) * factor**power)
+        return stretched
 
     def _beside(self, x: Array) -> Array:
         """(batch…, event…) with axes of size one where the first parameter has axes of its own."""
         xp = namespace(x)
-        lead, own = len(self.batch_shape), (1,) * self.axes_before_event
-        shape = (*x.shape[:lead], *own, *x.shape[lead:], *(1,) * self.axes_after_event)
+        lead, before_event = len(self.batch_shape), (1,) * self.axes_before_event
+        shape = (*x.shape[:lead], *before_event, *x.shape[lead:], *(1,) * self.axes_after_event)
         return xp.reshape(x, shape)
 
     @abstractmethod

@@ -82,16 +82,16 @@ class _Excess:
     @staticmethod
     def of(gap: Array, scale: Array) -> _Excess:
         xp = namespace(gap)
-        some = (scale > 0) & (gap > -math.inf)
+        regular = (scale > 0) & (gap > -math.inf)
         zero = xp.zeros_like(gap)
-        sigma = xp.where(some, scale, xp.ones_like(scale))
-        z = xp.where(some, gap, zero) / sigma
+        sigma = xp.where(regular, scale, xp.ones_like(scale))
+        z = xp.where(regular, gap, zero) / sigma
         density, chance = xp.exp(-z * z / 2) / _ROOT_2PI, ndtr(z)
         over = xp.maximum(gap, zero)
         return _Excess(
-            xp.where(some, chance, xp.where(gap > 0, zero + 1, zero)),
-            xp.where(some, sigma * (density + z * chance), over),
-            xp.where(some, sigma * sigma * ((1 + z * z) * chance + z * density), over * over),
+            xp.where(regular, chance, xp.where(gap > 0, zero + 1, zero)),
+            xp.where(regular, sigma * (density + z * chance), over),
+            xp.where(regular, sigma * sigma * ((1 + z * z) * chance + z * density), over * over),
         )
 
 

@@ -154,8 +154,8 @@ class Ensemble(Prediction):
         changed.weights = None if self.weights is None else change(self.weights)
         return changed
 
-    def rows(self, part: slice) -> Ensemble:
-        return self._with([g.mapped(lambda array: array[:, part, ...]) for g in self.groups])
+    def rows(self, index: slice) -> Ensemble:
+        return self._with([g.mapped(lambda array: array[:, index, ...]) for g in self.groups])
 
     def in_jax(self) -> Ensemble:
         changed = self.with_groups([group.in_jax() for group in self.groups])
@@ -196,16 +196,16 @@ class Ensemble(Prediction):
         xp = namespace(self.reference)
         groups = []
         for place, group in self._placed():
-            own = [m - place.start for m in kept if place.start <= m < place.stop]
-            whole = len(own) == group.batch_shape[0]
-            if own:
-                index = index_array(np.asarray(own), self.reference)
+            inside = [m - place.start for m in kept if place.start <= m < place.stop]
+            whole = len(inside) == group.batch_shape[0]
+            if inside:
+                index = index_array(np.asarray(inside), self.reference)
                 groups.append(group if whole else group.taken(index))
-        part = self._with(groups)
+        remaining = self._with(groups)
         index = index_array(np.asarray(kept), self.reference)
-        part.weights = xp.take(self.weights, index, axis=0)
-        part.paths = self.paths[kept]
-        return part
+        remaining.weights = xp.take(self.weights, index, axis=0)
+        remaining.paths = self.paths[kept]
+        return remaining
 
     def _strays(self) -> Array:
         """Members of weight zero that are out of proportion to the others anywhere, (M,)."""
@@ -277,9 +277,9 @@ class Ensemble(Prediction):
         that_count = self.counting()
         weights = as_numpy(that_count.member_weights(), "a distribution function or quantile")
         return tuple(
-            part.of_members(weights[place])
+            components.of_members(weights[place])
             for place, group in that_count._placed()
-            for part in group.components()
+            for components in group.components()
         )
 
     def _stack_members(self, moment: str) -> Array:
@@ -312,7 +312,7 @@ class Ensemble(Prediction):
         groups = [Law.joined(list(alike)) for _, alike in groupby(laws, key=Law.kind)]
         return Stack(tuple(groups), self.weights)
 
-    def _describe(self) -> str:
+    def __repr__(self) -> str:
         groups = ""
         for level in range(1, self.depth):
             count = len(np.unique(self.paths[:, :level], axis=0))
@@ -381,7 +381,7 @@ def _of_groups(groups: Sequence[Any], weights: Any) -> tuple[Any, Any, np.ndarra
     outer = _normalised([1 / count] * count if weights is None else weights, count, like)
     inner = [group.member_weights() for group in groups]
     xp = namespace(*inner)
-    return leaves, xp.concat([outer[k] * own for k, own in enumerate(inner)]), paths
+    return leaves, xp.concat([outer[k] * shares for k, shares in enumerate(inner)]), paths
 
 
 def _converted(members: Any) -> Any:

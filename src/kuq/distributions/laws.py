@@ -114,9 +114,9 @@ class Law:
             return self
         return self.index(widen)
 
-    def coordinates(self, part: slice) -> Law:
+    def coordinates(self, index: slice) -> Law:
         """The law of some coordinates."""
-        atoms = self.atoms.map(lambda a, k: a[(..., part, *(slice(None),) * (k - 1))])
+        atoms = self.atoms.map(lambda a, k: a[(..., index, *(slice(None),) * (k - 1))])
         return dataclasses.replace(self, atoms=atoms)
 
     def flatten_batch(self, members: bool) -> Law:
@@ -193,11 +193,11 @@ class Stack:
             count += int(group.atoms.lead[0])
             tails = tails or group.tail is not None
             plain = plain and group.is_plain
-        known = {"member_count": count, "has_tails": tails, "is_plain": plain}
+        attributes = {"member_count": count, "has_tails": tails, "is_plain": plain}
         if self.groups:
             first = self.groups[0].atoms
-            known |= {"reference": first.reference, "batch_count": int(first.lead[1])}
-        vars(self).update(known)
+            attributes |= {"reference": first.reference, "batch_count": int(first.lead[1])}
+        vars(self).update(attributes)
 
     @staticmethod
     def joined(laws: list[Law], weights: Array | None = None) -> Stack:
@@ -224,12 +224,11 @@ class Stack:
             return 1.0 / self.member_count
         return namespace(self.weights).sum(self.weights * self.weights)
 
-    def index(self, part: slice) -> Stack:
+    def index(self, rows: slice) -> Stack:
         """A part of the batch."""
-        if part == slice(0, self.batch_count):  # recorded operations are not free
+        if rows == slice(0, self.batch_count):  # recorded operations are not free
             return self
-        groups = tuple(group.index(lambda a: a[:, part]) for group in self.groups)
-        return Stack(groups, self.weights)
+        return self.map(lambda law: law.index(lambda a: a[:, rows]))
 
     def take(self, index: Array) -> Stack:
         """Some batch entries, by position."""
@@ -274,14 +273,14 @@ class Stack:
 
     def subset(self, kind: type[Atoms], wanted: bool) -> tuple[Stack, Array, list[int]]:
         """Members of a kind, or those not of it: their stack, their weight, and their places."""
-        some = [item for item in self.offsets() if isinstance(item[1].atoms, kind) == wanted]
-        groups = tuple(group for _, group in some)
-        places = [start + i for start, group in some for i in range(int(group.atoms.lead[0]))]
+        chosen = [item for item in self.offsets() if isinstance(item[1].atoms, kind) == wanted]
+        groups = tuple(group for _, group in chosen)
+        places = [start + i for start, group in chosen for i in range(int(group.atoms.lead[0]))]
         w = self.member_weights()
         xp = namespace(w)
-        own = xp.take(w, index_array(np.asarray(places), w), axis=0)
-        share = xp.sum(own)
-        return Stack(groups, own / share), share, places
+        weights = xp.take(w, index_array(np.asarray(places), w), axis=0)
+        share = xp.sum(weights)
+        return Stack(groups, weights / share), share, places
 
     def at(self, places: np.ndarray) -> Stack:
         """Some members, by increasing positions, with their share of the weight."""
@@ -294,19 +293,19 @@ class Stack:
         one may ask agree with none.
         """
         ends = np.cumsum([group.atoms.lead[0] for group in self.groups])
-        weights, known = self.weights, None
+        weights, numbers = self.weights, None
         asked = is_traced(weights) or getattr(weights, "requires_grad", False)
         if weights is not None and not asked:
-            known = as_numpy(weights, "levels")
-        found: dict[object, list[int]] = {}
+            numbers = as_numpy(weights, "levels")
+        classes: dict[object, list[int]] = {}
         for position, places in enumerate(sets):
             key: object = tuple(np.searchsorted(places, ends).tolist())
-            if known is not None:
-                key = key, _without_rounding(known[places], epsilon(weights))
+            if numbers is not None:
+                key = key, _without_rounding(numbers[places], epsilon(weights))
             elif weights is not None:
                 key = position
-            found.setdefault(key, []).append(position)
-        return list(found.values())
+            classes.setdefault(key, []).append(position)
+        return list(classes.values())
 
     def side_by_side(self, sets: np.ndarray) -> Stack:
         """Sets of members (sets, M) over one batch after the other, with the share of the first.
@@ -316,18 +315,18 @@ class Stack:
         groups = []
         for start, group in self.offsets():
             inside = (sets >= start) & (sets < start + group.atoms.lead[0])
-            own = np.reshape(sets[inside] - start, (len(sets), -1))
-            if own.size:
-                groups.append(group.index(_taken(own)))
+            positions = np.reshape(sets[inside] - start, (len(sets), -1))
+            if positions.size:
+                groups.append(group.index(_taken(positions)))
         if self.weights is None:
             return Stack(tuple(groups))
         xp = namespace(self.weights)
         weights = xp.take(self.weights, index_array(sets[0], self.weights), axis=0)
         return Stack(tuple(groups), safe_ratio(weights, xp.sum(weights)))
 
-    def coordinates(self, part: slice) -> Stack:
+    def coordinates(self, index: slice) -> Stack:
         """A part of the coordinates of every member."""
-        return self.map(lambda law: law.coordinates(part))
+        return self.map(lambda law: law.coordinates(index))
 
     def offsets(self) -> Iterator[tuple[int, Law]]:
         """Every group with the position of its first member."""
@@ -352,8 +351,8 @@ def is_regular(places: np.ndarray) -> bool:
 def _without_rounding(weights: np.ndarray, eps: float) -> bytes:
     """The shares of weights to all but their last digits."""
     mantissa, exponent = np.frexp(weights / max(weights.sum(), np.finfo(float).tiny))
-    known: np.ndarray = np.ldexp(np.round(mantissa / (16 * eps)), exponent)
-    return known.tobytes()
+    rounded: np.ndarray = np.ldexp(np.round(mantissa / (16 * eps)), exponent)
+    return rounded.tobytes()
 
 
 def _taken(places: np.ndarray) -> Callable[[Array], Array]:
@@ -361,14 +360,14 @@ def _taken(places: np.ndarray) -> Callable[[Array], Array]:
     count, size = places.shape
     if count == 1 and is_regular(places[0]):
         step = int(places[0, 1] - places[0, 0]) if size > 1 else 1
-        part = slice(int(places[0, 0]), int(places[0, -1]) + 1, step)
-        return lambda array: array[part]
+        index = slice(int(places[0, 0]), int(places[0, -1]) + 1, step)
+        return lambda array: array[index]
     in_order = np.reshape(places.T, (-1,))
 
     def taken(array: Array) -> Array:
         xp = namespace(array)
-        some = xp.take(array, index_array(in_order, array), axis=0)
-        return xp.reshape(some, (size, count * array.shape[1], *array.shape[2:]))
+        members = xp.take(array, index_array(in_order, array), axis=0)
+        return xp.reshape(members, (size, count * array.shape[1], *array.shape[2:]))
 
     return taken
 
@@ -389,13 +388,13 @@ def draws_of(law: Law) -> Array:
     return law.atoms.value
 
 
-def in_one_row(parts: Sequence[Array]) -> Array:
+def in_one_row(arrays: Sequence[Array]) -> Array:
     """Arrays (m, n, A, …) of groups as one, (n, Σ m·A, …): members one behind the other."""
-    xp = namespace(*parts)
+    xp = namespace(*arrays)
     rows = []
-    for part in parts:
-        m, n, count, *rest = part.shape
-        turned = xp.permute_dims(part, (1, 0, *range(2, part.ndim)))
+    for array in arrays:
+        m, n, count, *rest = array.shape
+        turned = xp.permute_dims(array, (1, 0, *range(2, array.ndim)))
         rows.append(xp.reshape(turned, (n, m * count, *rest)))
     return rows[0] if len(rows) == 1 else xp.concat(rows, axis=1)
 

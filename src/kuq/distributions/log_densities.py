@@ -99,7 +99,7 @@ def low_rank_log_density(x: Array, loc: Array, factor: Array, diag: Array) -> Ar
     basis = basis_of(regular.factor, safe)
     infinite = xp.isinf(x)
     white = basis.whiten(xp.where(infinite, xp.zeros_like(x), x - loc)[..., None])
-    square = sum(xp.sum(part * part, axis=(-2, -1)) for part in white)
+    square = sum(xp.sum(block * block, axis=(-2, -1)) for block in white)
     log_determinant = xp.sum(xp.log(safe), axis=-1) + basis.log_determinant
     value = -(log_determinant + square + loc.shape[-1] * LOG_TWO_PI) / 2
     hit = xp.all(x == loc, axis=-1)

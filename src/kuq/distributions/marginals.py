@@ -102,8 +102,8 @@ class _Smooth:
     def chance(self, x: Values, above: bool = False) -> Values:
         """P(X ≤ x) for x (E, n), or where ``above`` P(X > x), of the weights that are here."""
         across, way = self.map(lambda a: a[:, None, :]), -1 if above else 1
-        pieces = np.array_split(x, max(1, self.loc.size * len(x) // _AT_ONCE))
-        each = (across.each(way * across.standardised(some)) for some in pieces)
+        chunks = np.array_split(x, max(1, self.loc.size * len(x) // _AT_ONCE))
+        each = (across.each(way * across.standardised(chunk)) for chunk in chunks)
         return np.concatenate([np.sum(across.weights * values, axis=0) for values in each])
 
     def standardised(self, x: Values) -> Values:
@@ -112,11 +112,13 @@ class _Smooth:
     def each(self, z: Values) -> Values:
         """The standard distribution function of every component."""
         normal, heavy = self._by_kind(z)
-        return _joined(special.ndtr(normal), special.stdtr(self.df, heavy))
+        near, far, log_tail = _student_tails(self.df, heavy)
+        return _joined(special.ndtr(normal), np.where(far, np.exp(log_tail), near))
 
     def log_each(self, z: Values) -> Values:
         normal, heavy = self._by_kind(z)
-        return _joined(special.log_ndtr(normal), np.log(special.stdtr(self.df, heavy)))
+        near, far, log_tail = _student_tails(self.df, heavy)
+        return _joined(special.log_ndtr(normal), np.where(far, log_tail, np.log(near)))
 
     def log_densities(self, z: Values) -> Values:
         """Of every standard component."""
@@ -140,12 +142,34 @@ def _joined(normal: Values, heavy: Values) -> Values:
     return np.concatenate([normal, heavy]) if len(heavy) else np.asarray(normal)
 
 
+# Far out, where the routines for Student-t laws fail, their tail is a power of |z| to rounding.
+
+
+def _far(df: Values) -> Values:
+    """log |z| from which on it is."""
+    return np.asarray(23 + np.log1p(df))
+
+
+def _log_power(df: Values) -> Values:
+    """log of F(z)·|z|^df there."""
+    return np.asarray(df * np.log(df) / 2 - np.log(df) - special.betaln(df / 2, 0.5))
+
+
+def _student_tails(df: Values, z: Values) -> tuple[Values, NDArray[np.bool_], Values]:
+    """F(z) if it is near, whether it is far out, and the logarithm of F(z) there."""
+    with np.errstate(divide="ignore"):
+        log_size = np.log(np.maximum(-z, 0.0))
+    far = log_size > _far(df)
+    size = np.where(far, log_size, 0.0)
+    log_tail = _log_power(df) - df * size if far.any() else size
+    return special.stdtr(df, z), far, log_tail
+
+
 def _student_quantile(df: Values, p: Values) -> Values:
     """Of the standard Student-t law at p ≤ ½."""
     near = np.asarray(special.stdtrit(df, p))
-    # Far out, where the routine fails, the tail is a power to rounding.
-    log_far = -(np.log(p * df) + special.betaln(df / 2, 0.5)) / df + np.log(df) / 2
-    return np.asarray(np.where(log_far > 23, -np.exp(log_far), near))
+    log_size = (_log_power(df) - np.log(p)) / df
+    return np.asarray(np.where(log_size > _far(df), -np.exp(log_size), near))
 
 
 class _Points(NamedTuple):
@@ -158,17 +182,17 @@ class _Points(NamedTuple):
 def _parts(groups: tuple[Components, ...], more: int) -> Iterator[tuple[slice, _Smooth, _Points]]:
     """The mixtures of a few coordinates at a time; each is used at ``more`` places."""
     count = sum(group.loc.shape[0] * group.loc.shape[2] for group in groups)
-    rows = groups[0].loc.shape[1]
+    coordinates = groups[0].loc.shape[1]
     step = max(1, _AT_ONCE // max(1, count * more))
-    for start in range(0, rows, step):
-        part = slice(start, min(rows, start + step))
-        yield part, *_part(groups, part)
+    for start in range(0, coordinates, step):
+        columns = slice(start, min(coordinates, start + step))
+        yield columns, *_part(groups, columns)
 
 
-def _part(groups: tuple[Components, ...], rows: slice) -> tuple[_Smooth, _Points]:
+def _part(groups: tuple[Components, ...], columns: slice) -> tuple[_Smooth, _Points]:
     def taken(a: Values) -> Values:  # (m, n, A) -> (m·A, some of n)
-        some = a[:, rows, :].transpose(0, 2, 1)
-        return np.ascontiguousarray(some).reshape(-1, some.shape[-1])
+        turned = a[:, columns, :].transpose(0, 2, 1)
+        return np.ascontiguousarray(turned).reshape(-1, turned.shape[-1])
 
     none = taken(groups[0].loc)[:0]
     points, normals, heavy, dfs = [[none] * 2], [[none] * 3], [[none] * 3], [none]
@@ -196,12 +220,12 @@ def _part(groups: tuple[Components, ...], rows: slice) -> tuple[_Smooth, _Points
 def chance(groups: tuple[Components, ...], y: Values, strict: bool = False) -> Values:
     """P(X ≤ y), or P(X < y) where ``strict``, for outcomes y (E, n) of n coordinates."""
     values = np.empty(y.shape)
-    for part, smooth, points in _parts(groups, y.shape[0]):
-        x, at = y[:, part], points.at[:, None, :]
+    for columns, smooth, points in _parts(groups, y.shape[0]):
+        x, at = y[:, columns], points.at[:, None, :]
         passed = at < x if strict else at <= x
         weights = np.where(np.isnan(at), at, points.weights[:, None, :])
         total = smooth.chance(x) + np.sum(weights * passed, axis=0)
-        values[:, part] = np.clip(np.where(np.isnan(x), x, total), 0.0, 1.0)
+        values[:, columns] = np.clip(np.where(np.isnan(x), x, total), 0.0, 1.0)
     return values
 
 
@@ -212,10 +236,10 @@ def quantiles(groups: tuple[Components, ...], below: Values, above: Values) -> V
     Both are asked for so that levels next to one keep their digits.
     """
     values = np.empty((below.size, groups[0].loc.shape[1]))
-    for part, smooth, points in _parts(groups, below.size):
-        shape = values[:, part].shape
+    for columns, smooth, points in _parts(groups, below.size):
+        shape = values[:, columns].shape
         levels = (np.broadcast_to(a[:, None], shape) for a in (below, above))
-        values[:, part] = _quantiles(smooth, points, *levels)
+        values[:, columns] = _quantiles(smooth, points, *levels)
     return values
 
 
@@ -251,10 +275,10 @@ def _quantiles(smooth: _Smooth, points: _Points, below: Values, above: Values) -
     if row.size:
         bounds = (there(np.concatenate([-end, at[:-1]])), there(at))
         levels = (np.maximum(below - there(upto), 0), np.maximum(above - there(beyond), 0))
-        some = smooth.map(lambda a: a[:, row])
-        some = replace(some, weights=some.weights / mass[row])
+        law = smooth.map(lambda a: a[:, row])
+        law = replace(law, weights=law.weights / mass[row])
         values[level, row] = _roots(
-            some,
+            law,
             *(a[level, row] / mass[row] for a in levels),
             *(a[level, row] for a in bounds),
         )
@@ -282,12 +306,12 @@ def _lower_roots(law: _Smooth, p: Values, lowest: Values, highest: Values) -> Va
     width = np.max(np.where(counts, law.scale, 0.0), axis=0)
     start = np.sum(np.where(counts, law.weights * each, 0.0), axis=0)
     problem = _Problem(law, p, special.ndtri(p), low, high, np.clip(start, low, high), width)
-    found, deviation = _searched(problem, _on_normal_scale)
-    flat = ~(deviation <= _FLAT * width) & (high > low) & np.isfinite(found)
+    roots, deviation = _searched(problem, _on_normal_scale)
+    flat = ~(deviation <= _FLAT * width) & (high > low) & np.isfinite(roots)
     if flat.any():
         hard = problem.map(lambda a: a[..., flat])
-        found[flat] = _searched(replace(hard, x=found[flat]), _in_balance)[0]
-    return found
+        roots[flat] = _searched(replace(hard, x=roots[flat]), _in_balance)[0]
+    return roots
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,9 +341,9 @@ class _Look(NamedTuple):
 
 def _searched(problem: _Problem, look: Callable[[_Problem], _Look]) -> tuple[Values, Values]:
     """Roots by Newton's method inside of brackets, and the last ``deviation``."""
-    found, deviations = problem.x.copy(), np.zeros_like(problem.x)
-    places = np.arange(found.size)
-    before = np.full(found.shape, math.inf)
+    roots, deviations = problem.x.copy(), np.zeros_like(problem.x)
+    places = np.arange(roots.size)
+    before = np.full(roots.shape, math.inf)
     while places.size:
         x = problem.x
         over, miss, deviation = look(problem)
@@ -331,13 +355,13 @@ def _searched(problem: _Problem, look: Callable[[_Problem], _Look]) -> tuple[Val
         x = np.where(good, newton, _middle(low, high, problem.width))
         # Done too where nothing is left to search, or what is asked for is infinite.
         done = (good & small) | ~(high - low > 2 * _EPS * np.maximum(np.abs(low), np.abs(high)))
-        found[places], deviations[places] = x, deviation
+        roots[places], deviations[places] = x, deviation
         problem, before = replace(problem, low=low, high=high, x=x), np.abs(step)
         if done.any():
             left = np.nonzero(~done)[0]
             problem = problem.map(lambda a, left=left: a[..., left])  # type: ignore[misc]
             places, before = places[left], before[left]
-    return found, deviations
+    return roots, deviations
 
 
 def _middle(low: Values, high: Values, width: Values) -> Values:

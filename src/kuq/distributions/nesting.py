@@ -24,8 +24,8 @@ def paths_of_axes(shape: tuple[int, ...]) -> np.ndarray:
 
 def numbered(paths: np.ndarray) -> np.ndarray:
     """A number for every path, from zero on in the order in which they come, (members,)."""
-    known: dict[tuple[int, ...], int] = {}
-    return np.array([known.setdefault(tuple(path), len(known)) for path in paths.tolist()])
+    numbers: dict[tuple[int, ...], int] = {}
+    return np.array([numbers.setdefault(tuple(path), len(numbers)) for path in paths.tolist()])
 
 
 def even_weights(paths: np.ndarray) -> np.ndarray:
@@ -33,9 +33,9 @@ def even_weights(paths: np.ndarray) -> np.ndarray:
     weights = np.ones(len(paths))
     for level in range(paths.shape[1]):
         child, node = numbered(paths[:, : level + 1]), numbered(paths[:, :level])
-        own = np.zeros(child.max() + 1, dtype=int)
-        own[child] = node
-        weights /= np.bincount(own)[node]
+        parent = np.zeros(child.max() + 1, dtype=int)
+        parent[child] = node
+        weights /= np.bincount(parent)[node]
     return weights
 
 
@@ -95,10 +95,12 @@ def _alike(law: Distribution, first: Distribution) -> bool:
     """Whether two laws differ in the numbers of their arrays and in how many members they have."""
     if type(law) is not type(first):
         return False
-    own, other = (
+    mine, theirs = (
         {name: value for name, value in vars(one).items() if name not in one.parameters}
         for one in (law, first)
     )
     shapes = zip(law.parameter_shapes, first.parameter_shapes, strict=True)
     fits = all((a and a[1:]) == (b and b[1:]) for a, b in shapes)
-    return fits and own.keys() == other.keys() and all(same_value(own[n], other[n]) for n in own)
+    return (
+        fits and mine.keys() == theirs.keys() and all(same_value(mine[n], theirs[n]) for n in mine)
+    )

@@ -14,8 +14,8 @@ def are_numbers(value: Any) -> bool:
     """Whether something holds numbers and no word of what they are: arrays, tables, lists."""
     if isinstance(value, (list, tuple)):
         return bool(value) and are_numbers(value[0])
-    known = isinstance(value, (int, float, np.ndarray, np.generic))
-    return known or type(value).__name__ in _CONTAINERS
+    numeric = isinstance(value, (int, float, np.ndarray, np.generic))
+    return numeric or type(value).__name__ in _CONTAINERS
 
 
 def what_they_may_mean(value: Any) -> str:

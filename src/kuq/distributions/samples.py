@@ -87,7 +87,7 @@ class Samples(Distribution):
             raise ShapeError(
                 f"Samples needs at least one draw, got shape {tuple(self.values.shape)}"
             )
-        if _are_finite(self.values):
+        if not is_traced(self.values) and validating() and all_finite(self.values):
             return
         if self.nan_policy == "raise":
             require(
@@ -171,11 +171,6 @@ class Samples(Distribution):
 
     def _sizes(self) -> str:
         return f", N={self.draw_count}{', whole=True' if self.whole else ''}"
-
-
-def _are_finite(values: Array) -> bool:
-    """Whether all values are known to be finite."""
-    return not is_traced(values) and validating() and all_finite(values)
 
 
 def _move_draws(values: Array, event_ndim: int, sample_axis: int | None) -> Array:

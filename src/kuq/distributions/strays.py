@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 from kuq._array import Array, any_true, detach, moved_axis, namespace, safe_sqrt
 from kuq.distributions.atoms import Atoms, Points, Products
@@ -59,19 +58,15 @@ def without_strays(law: Law) -> Law:
     if isinstance(atoms, Products) and any_true(atoms.weights == 0) is not False:
         away = strays(atoms.weights, atoms.loc, atoms.scale)
         if any_true(away) is not False:
-            replaced = _replaced(away, heaviest(atoms.weights, away))
-            atoms = dataclasses.replace(atoms, loc=replaced(atoms.loc), scale=replaced(atoms.scale))
+            xp, best = namespace(away), heaviest(atoms.weights, away)
+            loc, scale = (
+                xp.where(away, xp.take_along_axis(a, best, axis=-1), a)
+                for a in (atoms.loc, atoms.scale)
+            )
+            atoms = dataclasses.replace(atoms, loc=loc, scale=scale)
     if law.weights is not None and any_true(law.weights == 0) is not False:
         atoms = _without_stray_atoms(dataclasses.replace(law, atoms=atoms))
     return law if atoms is law.atoms else dataclasses.replace(law, atoms=atoms)
-
-
-def _replaced(away: Array, best: Array) -> Callable[[Array], Array]:
-    def replaced(array: Array) -> Array:
-        xp = namespace(array)
-        return xp.where(away, xp.take_along_axis(array, best, axis=-1), array)
-
-    return replaced
 
 
 def _without_stray_atoms(law: Law) -> Atoms:

@@ -33,12 +33,12 @@ def without_zeros(law: LowRanks) -> LowRanks:
     spectrum = linalg.eigvalsh(detach(covariance))
     lowest, highest = spectrum[..., 0], spectrum[..., -1]
     regular = doubtful & (lowest > 4 * d * epsilon(lowest) * highest)
-    part = xp.where(regular, lowest / 2, xp.ones_like(lowest))[..., None]
-    safe = xp.where(regular[..., None, None], covariance, (1 + part[..., None]) * one)
-    full = linalg.cholesky(safe - part[..., None] * one)
+    diagonal = xp.where(regular, lowest / 2, xp.ones_like(lowest))[..., None]
+    safe = xp.where(regular[..., None, None], covariance, (1 + diagonal[..., None]) * one)
+    full = linalg.cholesky(safe - diagonal[..., None] * one)
     columns = max(d, rank)
     old = to_low_ranks(law, columns)
-    new = to_low_ranks(LowRanks(law.loc, full, part + xp.zeros_like(law.diag)), columns)
+    new = to_low_ranks(LowRanks(law.loc, full, diagonal + xp.zeros_like(law.diag)), columns)
     return LowRanks(
         law.loc,
         xp.where(regular[..., None, None], new.factor, old.factor),

@@ -58,8 +58,10 @@ def energy(nu: Array, alpha: Array, beta: Array, power: float) -> tuple[Array, A
     z = xp.where(exists, alpha - b, 1.0)
     moment = 4**b * math.gamma(b + 0.5) / math.sqrt(math.pi)
     # Zero is a coordinate without weight, whose power has no gradient there.
-    known = beta > 0
-    size = xp.where(known, xp.where(known, beta, xp.ones_like(beta)) ** b, xp.zeros_like(beta))
+    positive = beta > 0
+    size = xp.where(
+        positive, xp.where(positive, beta, xp.ones_like(beta)) ** b, xp.zeros_like(beta)
+    )
     within = moment * size * xp.exp(-log_gamma_ratio(z, b))
     # The ratio of the two expected kernels, less one: a difference would lose all at large α, ν.
     excess = xp.expm1(b * xp.log1p(1 / nu) + log_duplication_ratio(z, b))
@@ -151,10 +153,8 @@ def at_scales(
         if apart is None:
             return whole
         f1 = xp.exp(log_f1)
-        each = (xp.expm1(log_f1) / 2, -f1 * ratio, f1)
-        return Parts(
-            *(value + xp.sum(apart * own, axis=-1) for value, own in zip(whole, each, strict=True))
-        )
+        alone = (xp.expm1(log_f1) / 2, -f1 * ratio, f1)
+        return Parts(*(v + xp.sum(apart * a, axis=-1) for v, a in zip(whole, alone, strict=True)))
 
     return parts
 
@@ -191,7 +191,7 @@ def _coordinate(
     edges = constants([_LOWEST, _LOWEST * math.exp(_STRIDE)], like=scale)
     edges = xp.broadcast_to(edges, (*scale.shape[:-1], 2))
     xi = xp.concat([edges, _clip(scale, _LOWEST, _HIGHEST)], axis=-1)
-    found = _integrals(xi, nu, tables, rule)
+    integrals = _integrals(xi, nu, tables, rule)
     least = float(xp.finfo(scale.dtype).smallest_normal)
     # Exactly zero inside the bounds, where a compiled quotient of equals need not be one.
     below = xp.log(_clip(_clip(scale, 0.0, _LOWEST) / _LOWEST, least, 1.0))
@@ -199,16 +199,16 @@ def _coordinate(
     above = xp.log(_clip(scale, _HIGHEST, math.inf) / _HIGHEST)
     linear = _clip(alpha, 0.0, 1.0)
     # Powers of small scales: 1 − ψ has ξ and ξ^α; its variance ξ^α, ξ^(2α) and ξ².
-    lack = _continue(found.lack, linear, xp.abs(alpha - 1), below)
+    lack = _continue(integrals.lack, linear, xp.abs(alpha - 1), below)
     near = xi[..., 2:] < rule.complete
-    f1 = xp.where(near, 1 - lack, found.f1[..., 2:])
+    f1 = xp.where(near, 1 - lack, integrals.f1[..., 2:])
     log_f1 = xp.where(near, xp.log1p(xp.where(near, -lack, 0.0)), xp.log(f1) - above / 2)
     apart = xp.abs(alpha - 2)
     apart = xp.where(apart < alpha, apart, alpha)
-    variance = _continue(found.variance, _clip(alpha, 0.0, 2.0), apart, below)
-    square = _continue(found.square, 2 * linear, xp.abs(alpha - 1), below)
-    sum_of_both = _continue(found.shift + found.square, linear, xp.abs(alpha - 1), below)
-    gap = variance + xp.where(below < 0, sum_of_both - square, found.shift[..., 2:])
+    variance = _continue(integrals.variance, _clip(alpha, 0.0, 2.0), apart, below)
+    square = _continue(integrals.square, 2 * linear, xp.abs(alpha - 1), below)
+    sum_of_both = _continue(integrals.shift + integrals.square, linear, xp.abs(alpha - 1), below)
+    gap = variance + xp.where(below < 0, sum_of_both - square, integrals.shift[..., 2:])
     return log_f1, _clip(gap / f1, 0.0, 1 - epsilon(f1))
 
 

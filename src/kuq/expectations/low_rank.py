@@ -84,14 +84,14 @@ def _plainly(
     """log_c and shift by eliminating U1, U2 and delta from one Gram matrix, and their noise."""
     xp = namespace(t, delta)
     gram, logs = pair_sums(2 * t, rows1, rows2, delta, diag1, diag2)
-    found = pivots(gram)
-    log_c = -(logs + xp.sum(found.logs[..., :-1], axis=-1)) / 2
-    length, explained = gram[..., -1, -1], found.explained[..., -1]
+    elimination = pivots(gram)
+    log_c = -(logs + xp.sum(elimination.logs[..., :-1], axis=-1)) / 2
+    length, explained = gram[..., -1, -1], elimination.explained[..., -1]
     shift = (length - (1 + length) * explained) / 2
-    shift = xp.where(found.regular & (shift > 0), shift, xp.zeros_like(shift))
-    noise = _noise(found.explained[..., :-1])
+    shift = xp.where(elimination.regular & (shift > 0), shift, xp.zeros_like(shift))
+    noise = _noise(elimination.explained[..., :-1])
     noise = noise + (1 + length) * explained * (1 + noise)
-    return log_c, shift, xp.where(found.regular, noise, xp.full_like(noise, np.inf))
+    return log_c, shift, xp.where(elimination.regular, noise, xp.full_like(noise, np.inf))
 
 
 def _noise(explained: Array) -> Array:
@@ -142,11 +142,11 @@ def _log_self_affinity(t: Array, rows: Array, diag: Array) -> tuple[Array, Array
     gram, logs = self_sums(4 * t, rows, diag)
     if is_traced(gram):
         return -(logs + unit_diagonal(gram)[0]) / 2, xp.zeros_like(logs)
-    found = pivots(gram)
-    noise = _noise(found.explained)
-    if any_true(~found.regular):
+    elimination = pivots(gram)
+    noise = _noise(elimination.explained)
+    if any_true(~elimination.regular):
         return -(logs + unit_diagonal(gram)[0]) / 2, noise
-    return -(logs + xp.sum(found.logs, axis=-1)) / 2, noise
+    return -(logs + xp.sum(elimination.logs, axis=-1)) / 2, noise
 
 
 def point_overlap(t: Array, loc: Array, factor: Array, diag: Array, value: Array) -> Overlap:
@@ -167,9 +167,9 @@ def point_overlap(t: Array, loc: Array, factor: Array, diag: Array, value: Array
         distance = xp.sum(apply(inverse, root * offset) ** 2, axis=-1)
     else:
         gram = weighted_gram(weight, rows, rows)
-        log_det, part = _eliminated(gram, apply(rows[None, ...], weight * offset))
-        rest = offset - apply(factor[None, ...], part)
-        distance = xp.sum(weight * rest * rest, axis=-1) + xp.sum(part * part, axis=-1)
+        log_det, along = _eliminated(gram, apply(rows[None, ...], weight * offset))
+        rest = offset - apply(factor[None, ...], along)
+        distance = xp.sum(weight * rest * rest, axis=-1) + xp.sum(along * along, axis=-1)
     log_p = _log_self_affinity(t, rows, diag)[0]
     log_c = -(log_det + xp.sum(xp.log1p(spread), axis=-1)) / 2
     width = xp.sum(detach(spread), axis=-1) + xp.sum(xp.linalg.diagonal(detach(gram)), axis=-1)
@@ -182,9 +182,9 @@ def _eliminated(gram: Array, image: Array) -> tuple[Array, Array]:
     """logdet(I + gram) and (I + gram)^-1 image."""
     xp = namespace(gram)
     if not is_traced(gram):
-        found = pivots(gram)
-        if any_true(~found.regular) is False:
-            return xp.sum(found.logs, axis=-1), solve(gram, image)
+        elimination = pivots(gram)
+        if any_true(~elimination.regular) is False:
+            return xp.sum(elimination.logs, axis=-1), solve(gram, image)
     log_det, _, inverse = factorise(gram)
     return log_det, apply(xp.matrix_transpose(inverse), apply(inverse, image))
 

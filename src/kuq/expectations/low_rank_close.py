@@ -95,13 +95,13 @@ def _compare_low_rank(
     gram, links = gram[..., :r], gram[..., r:]
     first = factorise(gram)
     inverse = first[2]
-    part = xp.matrix_transpose(inverse) @ (inverse @ links)
-    schur = by_node(lambda weight, part: _residual_gram(weight, part, mean, other), weight, part)
-    schur = schur + xp.matrix_transpose(part) @ part
+    fit = xp.matrix_transpose(inverse) @ (inverse @ links)
+    schur = by_node(lambda weight, fit: _residual_gram(weight, fit, mean, other), weight, fit)
+    schur = schur + xp.matrix_transpose(fit) @ fit
     second = factorise(schur[..., :r, :r])
 
     along = xp.matrix_transpose(second[2]) @ (second[2] @ schur[..., :r, r:])
-    around = part[..., r:] - part[..., :r] @ along
+    around = fit[..., r:] - fit[..., :r] @ along
     remote = delta - _combine(along, half) - _combine(around, mean)
     shift = xp.sum(weight * remote**2, axis=-1)
     shift = (shift + xp.sum(along**2 + around**2, axis=(-2, -1))) / 4
@@ -111,21 +111,21 @@ def _compare_low_rank(
     link = links[..., :r]
     change, bend = _differences(weight, skew, mean, half)
     change = change + twice_symmetric(link)
-    bend = bend + xp.matrix_transpose(part[..., :r]) @ link
+    bend = bend + xp.matrix_transpose(fit[..., :r]) @ link
     near_too, gap, tilt = _gap_and_tilt(change, bend, gram, schur[..., :r, :r], first, second)
     gap = gap - xp.sum(xp.log1p(-(skew**2)), axis=-1) / 4
     tilt = tilt + xp.sum(xp.atanh(skew), axis=-1) / 2
     return Comparison(first[0] + second[0], shift, near & near_too, gap, tilt)
 
 
-def _residual_gram(weight: Array, part: Array, mean: Array, other: Array) -> Array:
-    """The Gram matrix of what is left of `other` when `part` of `mean` is taken off.
+def _residual_gram(weight: Array, fit: Array, mean: Array, other: Array) -> Array:
+    """The Gram matrix of what the least-squares `fit` by `mean` leaves of `other`.
 
-    Least-squares residuals instead of Schur complements: errors enter squared, so that nothing
+    Residuals instead of Schur complements: errors enter squared, so that nothing
     is lost where `half` or `delta` lie in the span of `mean` and t is large.
     """
     xp = namespace(weight)
-    rest = other - xp.matrix_transpose(part) @ mean
+    rest = other - xp.matrix_transpose(fit) @ mean
     return (weight[..., None, :] * rest) @ xp.matrix_transpose(rest)
 
 

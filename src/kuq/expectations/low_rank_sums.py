@@ -71,9 +71,9 @@ def in_pieces(
     step = max(1, room * lead[axis] // (count * size))
     results = []
     for start in range(0, lead[axis], step):
-        part, back = slice(start, start + step), len(lead) - axis
+        chunk, back = slice(start, start + step), len(lead) - axis
         pieces = [
-            (_cut(a, before, a.ndim - after - back, part), before, after)
+            (_cut(a, before, a.ndim - after - back, chunk), before, after)
             for a, before, after in arrays
         ]
         results.append(in_pieces(function, size, pieces))
@@ -87,24 +87,24 @@ def _room(*arrays: Array) -> int:
     return RECORDED_ELEMENTS if recorded else CACHE
 
 
-def _cut(array: Array, first: int, axis: int, part: slice) -> Array:
+def _cut(array: Array, first: int, axis: int, chunk: slice) -> Array:
     """A part along one axis, unless the array broadcasts along it."""
     if axis < first or array.shape[axis] == 1:
         return array
-    return array[(*(slice(None),) * axis, part, ...)]
+    return array[(*(slice(None),) * axis, chunk, ...)]
 
 
 def _sums(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
-    if is_traced(scale) or is_traced(variance) or is_traced(rows):
-        return _all_at_once(scale, rows, variance)
-    return _node_by_node(scale, rows, variance)
-
-
-def _all_at_once(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
     xp = namespace(rows)
     spread = scale[..., None] * variance
-    gram = weighted_gram(scale[..., None] / (1 + spread), rows, rows)
-    return gram, xp.sum(xp.log1p(spread), axis=-1)
+    logs = xp.sum(xp.log1p(spread), axis=-1)
+    if is_traced(scale) or is_traced(variance) or is_traced(rows):
+        return weighted_gram(scale[..., None] / (1 + spread), rows, rows), logs
+    # Both sides of the product are one array, which BLAS turns into half the work. The scale
+    # stays outside of the root, whose gradient at zero is infinite.
+    root, rows = 1 / xp.sqrt(1 + spread), rows[None, ...]
+    gram = by_node(lambda root: _square(root[..., None, :] * rows), root)
+    return scale[..., None, None] * gram, logs
 
 
 def weighted_gram(weight: Array, left: Array, right: Array) -> Array:
@@ -117,13 +117,7 @@ def weighted_gram(weight: Array, left: Array, right: Array) -> Array:
     # Many nodes: the products of the rows are smaller than a weighted copy for each node.
     products = left[..., :, None, :] * right[..., None, :, :]
     products = xp.reshape(products, (*products.shape[:-3], m * n, products.shape[-1]))
-    return _unflatten(moved_axis(weight, 0, -2) @ xp.matrix_transpose(products), m, n)
-
-
-def _unflatten(flat: Array, m: int, n: int) -> Array:
-    """(…, T, m·n) to (T, …, m, n)."""
-    xp = namespace(flat)
-    flat = moved_axis(flat, -2, 0)
+    flat = moved_axis(moved_axis(weight, 0, -2) @ xp.matrix_transpose(products), -2, 0)
     return xp.reshape(flat, (*flat.shape[:-1], m, n))
 
 
@@ -135,16 +129,6 @@ def by_node(function: Callable[..., Array], weight: Array, *others: Array) -> Ar
         return function(weight, *others)
     parts = [function(*(x[k : k + 1, ...] for x in (weight, *others))) for k in range(nodes)]
     return namespace(weight).concat(parts, axis=0)
-
-
-def _node_by_node(scale: Array, rows: Array, variance: Array) -> tuple[Array, Array]:
-    xp = namespace(rows)
-    spread = scale[..., None] * variance
-    # Both sides of the product are one array, which BLAS turns into half the work. The scale
-    # stays outside of the root, whose gradient at zero is infinite.
-    root, rows = 1 / xp.sqrt(1 + spread), rows[None, ...]
-    gram = by_node(lambda root: _square(root[..., None, :] * rows), root)
-    return scale[..., None, None] * gram, xp.sum(xp.log1p(spread), axis=-1)
 
 
 def _square(rows: Array) -> Array:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kuq._array import Array, any_true, namespace
 from kuq.distributions.atoms import Products
 from kuq.expectations.overlap import Overlap
+from kuq.expectations.scalar import largest_length
 
 
 class _Coordinate(NamedTuple):
@@ -27,8 +28,8 @@ class _Coordinate(NamedTuple):
 
 def log_self_affinity(t: Array, p: Products) -> Array:
     xp = namespace(t)
-    x = _log_affinity(_root(t), p, p)
-    return xp.sum(_log_mean(p.weights, x, p.weights), axis=-1)
+    excess = xp.expm1(_log_affinity(_root(t), p, p))
+    return xp.sum(_log_of_mean(_form(p.weights, excess, p.weights)), axis=-1)
 
 
 def overlap(t: Array, p: Products, q: Products) -> Overlap:
@@ -59,19 +60,14 @@ def _root(t: Array) -> Array:
     return namespace(t).sqrt(t)[..., None, None]
 
 
-def _far(like: Array) -> float:
-    """Lengths in units of the kernel are cut here: squares stay finite, affinities are zero."""
-    return float(float(namespace(like).finfo(like.dtype).max) ** 0.48)
-
-
 def _between(root: Array, x: Array, y: Array) -> Array:
     """x_i − y_k in units of the kernel, (…, d, K, K)."""
-    far = _far(root)
+    far = largest_length(root)
     return namespace(root).clip(root[..., None] * (x[..., :, None] - y[..., None, :]), -far, far)
 
 
 def _widths(root: Array, p: Products) -> Array:
-    return namespace(root).clip(root * p.scale, max=_far(root))
+    return namespace(root).clip(root * p.scale, max=largest_length(root))
 
 
 def _spread(u: Array, v: Array) -> Array:
@@ -123,7 +119,7 @@ def _log_affinity(root: Array, p: Products, q: Products) -> Array:
 def _differences(root: Array, p: Products, q: Products) -> tuple[Array, Array]:
     """x10 − x00 and x11 − x10 − x01 + x00, where 1 at a place means Q's component there."""
     xp = namespace(root)
-    far = _far(root)
+    far = largest_length(root)
     u, v = _widths(root, p), _widths(root, q)
     # The difference of two scales is formed before anything scales it, unless one was cut.
     change = xp.where(xp.maximum(u, v) < far, root * (q.scale - p.scale), v - u)
@@ -162,10 +158,6 @@ def _form(left: Array, matrix: Array, right: Array) -> Array:
     """Σ_ik left_i matrix_ik right_k."""
     xp = namespace(matrix)
     return xp.sum(xp.sum(matrix * right[..., None, :], axis=-1) * left, axis=-1)
-
-
-def _log_mean(left: Array, x: Array, right: Array) -> Array:
-    return _log_of_mean(_form(left, namespace(x).expm1(x), right))
 
 
 def _log_of_mean(excess: Array) -> Array:

@@ -32,9 +32,12 @@ def dispersion(
 ) -> tuple[Array, Array]:
     """Σ w_i w_j D_ij of members (M, n, K) with matched components, and where it can be used, (n,).
 
-    It is 2 ∫ Var_m F_m dx, from the differences of all members to the first one.
+    It is 2 ∫ Var_m F_m dx, from the differences of all members to the first one. That is the one
+    with the largest weight: it has at least the share 1/M of every digit that they cost.
     """
     xp = namespace(loc)
+    order = xp.argsort(detach(shares), descending=True, stable=True)
+    shares, weights, loc, scale = (xp.take(a, order, axis=0) for a in (shares, weights, loc, scale))
     gap = loc - loc[:1, ...]  # before a common offset takes digits
     loc = loc[0, ...] - loc[0, :, :1]
     start, step, points = even_grid(loc + gap, scale, axis=(0, 2))
@@ -42,16 +45,16 @@ def dispersion(
     step = xp.where(usable, step, xp.ones_like(step))
     scale = xp.where(usable[:, None], scale, xp.ones_like(scale))
     most = int(xp.max(xp.where(usable, points, xp.ones_like(points))))
-    members, columns, count = scale.shape
+    members, n, count = scale.shape
     out = []
-    for part in pieces(columns, members * count * most, budget, loc):
-        total = xp.zeros_like(step[part])
-        for q in pieces(most, members * count * (part.stop - part.start), budget, loc):
+    for rows in pieces(n, members * count * most, budget, loc):
+        total = xp.zeros_like(step[rows])
+        for q in pieces(most, members * count * (rows.stop - rows.start), budget, loc):
             offset = xp.arange(q.start, q.stop, dtype=loc.dtype, device=loc.device)
-            x = (start[part, None] + step[part, None] * offset)[..., None]
-            laws = (a[:, part, None, :] for a in (weights, gap, scale))
-            total = total + xp.sum(_variance(shares, x - loc[part, None, :], x > 0, *laws), axis=-1)
-        out.append(2 * step[part] * total)
+            x = (start[rows, None] + step[rows, None] * offset)[..., None]
+            laws = (a[:, rows, None, :] for a in (weights, gap, scale))
+            total = total + xp.sum(_variance(shares, x - loc[rows, None, :], x > 0, *laws), axis=-1)
+        out.append(2 * step[rows] * total)
     return xp.concat(out), usable
 
 
@@ -62,9 +65,9 @@ def even_grid(loc: Array, scale: Array, axis: int | tuple[int, ...]) -> tuple[Ar
     start = xp.min(loc - _WING * scale, axis=axis)
     end = xp.max(loc + _WING * scale, axis=axis)
     step = _STEP * xp.min(scale, axis=axis)
-    known = (step > 0) & xp.isfinite(end - start)
-    points = xp.ceil((end - start) / xp.where(known, step, xp.ones_like(step))) + 1
-    return start, step, xp.where(known, points, xp.full_like(points, math.inf))
+    finite = (step > 0) & xp.isfinite(end - start)
+    points = xp.ceil((end - start) / xp.where(finite, step, xp.ones_like(step))) + 1
+    return start, step, xp.where(finite, points, xp.full_like(points, math.inf))
 
 
 def _variance(

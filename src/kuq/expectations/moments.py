@@ -27,9 +27,9 @@ def _pieces(law: Law, *lead: int) -> list[slice]:
 
 def centred_mean(law: Law, pivot: Array) -> Array:
     """mean − pivot, (lead…, d); the pivot goes first, so that an offset costs no digits."""
-    parts = _pieces(law, *pivot.shape[:-1])
-    found = [_centred_mean(law.coordinates(some), pivot[..., some]) for some in parts]
-    return found[0] if len(found) == 1 else namespace(found[0]).concat(found, axis=-1)
+    pieces = _pieces(law, *pivot.shape[:-1])
+    means = [_centred_mean(law.coordinates(columns), pivot[..., columns]) for columns in pieces]
+    return means[0] if len(means) == 1 else namespace(means[0]).concat(means, axis=-1)
 
 
 def _centred_mean(law: Law, pivot: Array) -> Array:
@@ -49,8 +49,8 @@ def total_variance(law: Law) -> Array:
     """The trace of the covariance, (lead…)."""
     if law.tail is not None:
         return heavy_tails.variance(law)
-    found = [_total_variance(law.coordinates(some)) for some in _pieces(law)]
-    return sum(found[1:], start=found[0])
+    variances = [_total_variance(law.coordinates(columns)) for columns in _pieces(law)]
+    return sum(variances[1:], start=variances[0])
 
 
 def _total_variance(law: Law) -> Array:

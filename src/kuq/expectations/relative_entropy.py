@@ -329,8 +329,8 @@ def _crossing_ends(weights: Array, loc: Array, scale: Array) -> Array:
         away = (roots[..., None] - loc[..., None, :]) / scale[..., None, :]
         heights = log_height[..., None, :] - away * away / 2
         first = (roots - xp.concat([repeat[0]] * 2, axis=-1)) / xp.concat([repeat[1]] * 2, axis=-1)
-        own = xp.concat([repeat[2]] * 2, axis=-1) - first * first / 2
-        below = xp.max(heights, axis=-1) - own
+        height = xp.concat([repeat[2]] * 2, axis=-1) - first * first / 2
+        below = xp.max(heights, axis=-1) - height
     below = xp.where(xp.isfinite(below), below, xp.full_like(below, math.inf))
     order = xp.argsort(below, axis=-1)[..., : 2 * loc.shape[-1]]
     roots, width = (xp.take_along_axis(a, order, axis=-1) for a in (roots, width))

@@ -46,15 +46,15 @@ def _root_of_squares(a: Array, b: Array) -> Array:
     return namespace(squares).sqrt(squares)
 
 
-def _far(like: Array) -> float:
-    """Numbers in bandwidths are cut here: squares stay finite, and kernels are zero anyway."""
+def largest_length(like: Array) -> float:
+    """Lengths in bandwidths are cut here: squares stay finite, and kernels are zero anyway."""
     return float(float(namespace(like).finfo(like.dtype).max) ** 0.48)
 
 
 def gaussian_entropy(scale: Array, bandwidth: Array | float) -> Array:
     """½ − ½ (1 + 4u²)^(−½) for u = σ/γ."""
     xp = namespace(scale)
-    u = xp.clip(scale / bandwidth, max=_far(scale))
+    u = xp.clip(scale / bandwidth, max=largest_length(scale))
     root = xp.sqrt(1 + 4 * u * u)
     return 2 * (u / root) * (u / (1 + root))
 
@@ -68,7 +68,7 @@ def gaussian_divergence(
     ½A^(−½) + ½B^(−½) − C^(−½) = C^(−½) h² (1+2p) / ((1+p) p (√(2+2p) + 2p)).
     """
     xp = namespace(loc)
-    far = _far(loc)
+    far = largest_length(loc)
     u, v = (xp.clip(s / bandwidth, max=far) for s in (scale, scale2))
     gap = xp.clip((loc - loc2) / bandwidth, -far, far)
     change = xp.clip((scale - scale2) / bandwidth, -far, far)  # before anything is rounded
@@ -85,7 +85,7 @@ def gaussian_affinity(
 ) -> Array:
     """E exp(−(X−Y)²/bandwidth²)."""
     xp = namespace(loc)
-    far = _far(loc)
+    far = largest_length(loc)
     u, v = (xp.clip(s / bandwidth, max=far) for s in (scale, scale2))
     gap = xp.clip((loc - loc2) / bandwidth, -far, far)
     c = 1 / (1 + 2 * u * u + 2 * v * v)
@@ -111,7 +111,7 @@ def laplace_affinity(
     s = safe_sqrt(scale * scale + scale2 * scale2)
     spread = s > 0
     safe_s = xp.where(spread, s, xp.ones_like(s))
-    width, z = xp.clip(safe_s / bandwidth, max=_far(s)), gap / safe_s
+    width, z = xp.clip(safe_s / bandwidth, max=largest_length(s)), gap / safe_s
     u1, u2 = (width - z) / math.sqrt(2), (width + z) / math.sqrt(2)
     decay = xp.exp(-(xp.where(z < 40, z, xp.full_like(z, 40.0)) ** 2) / 2)
     inside = u1 >= 0

@@ -120,9 +120,8 @@ def integrate(
     if slope is None and bandwidth is not None:
         # Far left of the data's scale g is a broken power of t that no polynomial continues; a wide
         # kernel has its mass there, so the window starts at the kernel's own scale.
-        further = _range(scale / step, 0.0, _TRACED_RANGE / step)[1]
+        further = max(_range(scale / step, 0.0, _TRACED_RANGE / step)[1], 0)
         scale = xp.clip(scale, max=0.0)
-    further = max(further, 0)
     position = xp.round((start + scale) / step)  # the window's first node, on the grid
     reach = log_moment - xp.log(4 * detach(smallest_variance))
     low, high = _range(position, (start - _TRACED_RANGE) / step, (start + _TRACED_RANGE) / step)
@@ -174,7 +173,8 @@ def _sum_over_window(
         size = min(block, count - done)
         if count - done - size < fit:  # no stub of a block
             size = count - done
-        nodes = position[None, ...] + _column(range(done, done + size), position)
+        steps = np.arange(done, done + size, dtype=float).reshape(-1, *(1,) * position.ndim)
+        nodes = position[None, ...] + from_numpy(steps, position)
         t = _scales(tables.step * nodes, bandwidth)
         value, rest = g(t)
         if total is None:
@@ -188,7 +188,7 @@ def _sum_over_window(
         if done >= count or bool(xp.all(complete | ~xp.isfinite(total))):
             break
     constant = latest[-1] * above
-    fitted = _right_tail(tables, last, xp.stack(latest))
+    fitted = xp.sum(xp.stack(latest) * _look_up(tables.right, tables, last), axis=0)
     return total + xp.where(complete, constant, fitted)
 
 
@@ -216,17 +216,6 @@ def _left_tail(tables: Tables, nodes: Array, t: Array, g: Array, left: _Left) ->
     return tail
 
 
-def _right_tail(tables: Tables, last: Array, latest: Array) -> Array:
-    """Σ w g over the nodes after the window."""
-    return namespace(latest).sum(latest * _look_up(tables.right, tables, last), axis=0)
-
-
-def _column(numbers: range, like: Array) -> Array:
-    xp = namespace(like)
-    column = from_numpy(np.asarray(list(numbers), dtype=float), like)
-    return xp.reshape(column, (-1,) + (1,) * like.ndim)
-
-
 def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
     xp = namespace(nodes)
     # Far ends of the grid, where no window lies, may leave the range of float32.
@@ -234,8 +223,8 @@ def _look_up(table: np.ndarray, tables: Tables, nodes: Array) -> Array:
         table = table.astype(np.float32 if xp.finfo(nodes.dtype).bits == 32 else np.float64)
     values = from_numpy(table, nodes)
     index = as_index(xp.clip(nodes - tables.first, 0, table.shape[-1] - 1))
-    found = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
-    return xp.reshape(found, (*table.shape[:-1], *nodes.shape))
+    picked = xp.take(values, xp.reshape(index, (-1,)), axis=-1)
+    return xp.reshape(picked, (*table.shape[:-1], *nodes.shape))
 
 
 def _range(values: Array, low: float, high: float) -> tuple[int, int]:
@@ -300,13 +289,14 @@ def _running(weight: np.ndarray, step: float, order: float, power: float | None)
 
     Where the weights are a known power of t, its ratio keeps the digits that it differs from one.
     """
-    decay, start = math.exp(-order * step), 0.0
+    decay, total = math.exp(-order * step), 0.0
     if weight[0] > 0 and weight[1] > 0:
-        known = None if power is None else -(order + power) * step
-        exponent = math.log(weight[0] / weight[1] * decay) if known is None else known
-        start = weight[0] * math.exp(exponent) / -math.expm1(exponent) if exponent < 0 else math.inf
+        if power is None:
+            exponent = math.log(weight[0] / weight[1] * decay)
+        else:
+            exponent = -(order + power) * step
+        total = weight[0] * math.exp(exponent) / -math.expm1(exponent) if exponent < 0 else math.inf
     out = np.empty_like(weight)
-    total = start * 1.0
     for i, w in enumerate(weight):
         out[i] = total
         total = decay * (total + w)
@@ -361,8 +351,8 @@ def _narrow_rule(kernel: ScaleMixture) -> tuple[np.ndarray, np.ndarray] | None:
     return v, weight
 
 
-def _check_profile(kernel: ScaleMixture, r2: np.ndarray, found: np.ndarray) -> None:
-    worst = float(np.max(np.abs(found / np.asarray(kernel.profile(r2, np)) - 1)))
+def _check_profile(kernel: ScaleMixture, r2: np.ndarray, integral: np.ndarray) -> None:
+    worst = float(np.max(np.abs(integral / np.asarray(kernel.profile(r2, np)) - 1)))
     if worst > 1e-6:
         raise ParameterError(
             f"log_density of {kernel!r} does not belong to its profile (relative difference "

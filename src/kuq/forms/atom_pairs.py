@@ -89,15 +89,15 @@ def cross_sum(
     w, v = p.atom_weights(), q.atom_weights()
     lead = max(math.prod(law.atoms.lead[:-1]) for law in (p, q))
     total: Array | float = 0.0
-    for part in pieces(p.count, lead * q.count * each, budget, p.atoms.reference):
-        values = divergence(_some(p.atoms, part), q.atoms)
+    for chunk in pieces(p.count, lead * q.count * each, budget, p.atoms.reference):
+        values = divergence(_taken(p.atoms, chunk), q.atoms)
         inner = xp.sum(values * v[..., None, :], axis=-1)
-        total = total + xp.sum(inner * w[..., part], axis=-1)
+        total = total + xp.sum(inner * w[..., chunk], axis=-1)
     return total
 
 
-def _some(atoms: Atoms, part: slice) -> Atoms:
-    return atoms.map(lambda a, axes: a[(..., part, *(slice(None),) * axes)])
+def _taken(atoms: Atoms, chunk: slice) -> Atoms:
+    return atoms.map(lambda a, axes: a[(..., chunk, *(slice(None),) * axes)])
 
 
 def mean_over_pairs(values: Array, p: Law, q: Law) -> Array:

@@ -18,8 +18,8 @@ class Clipped(AtomPairs):
 
     def applies(self, problem: Problem) -> bool:
         kinds = {group.kind for group in problem.groups}
-        known = kinds <= {ClippedMixtures, Points, Normals, Products}
-        return ClippedMixtures in kinds and known and problem.absolute and problem.dimension == 1
+        usable = kinds <= {ClippedMixtures, Points, Normals, Products}
+        return ClippedMixtures in kinds and usable and problem.absolute and problem.dimension == 1
 
     def scratch(self, problem: Problem) -> int:
         inner = max(group.inner for group in problem.groups)

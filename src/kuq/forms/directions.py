@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -89,42 +90,39 @@ def over_pieces(
     # Several at once even of very many draws, so that these are read less often.
     wanted = max(_AT_ONCE * 8 * (1 + _BESIDE), _TOGETHER * each)
     room = max(1, int(min(wanted, memory / workers()) // each))
-    some = min(count, room)
-    entries = max(1, min(n, room // some))
-    threads = max(1, int(min(workers(), memory // (each * some * entries))))
+    step = min(count, room)
+    entries = max(1, min(n, room // step))
+    threads = max(1, int(min(workers(), memory // (each * step * entries))))
 
     def piece(place: Piece) -> Sequence[np.ndarray]:
         return compute(_projections(stack, vectors[:, place.directions], place.entries), place)
 
-    parts = []
-    for start in range(0, n, entries):
-        here = slice(start, min(start + entries, n))
-        places = [Piece(here, slice(k, min(k + some, count))) for k in range(0, count, some)]
-        parts.append(places)
-    found = iter(in_threads(piece, [place for places in parts for place in places], threads))
-    columns = []
-    for places in parts:
-        results = [next(found) for _ in places]
-        columns.append([sum(values[1:], start=values[0]) for values in zip(*results, strict=True)])
-    return [np.concatenate(values, axis=-1) for values in zip(*columns, strict=True)]
+    rows = [slice(i, min(i + entries, n)) for i in range(0, n, entries)]
+    columns = [slice(k, min(k + step, count)) for k in range(0, count, step)]
+    results = in_threads(piece, map(Piece._make, itertools.product(rows, columns)), threads)
+    sums = []
+    for i in range(0, len(results), len(columns)):
+        of_rows = zip(*results[i : i + len(columns)], strict=True)
+        sums.append([sum(values[1:], start=values[0]) for values in of_rows])
+    return [np.concatenate(values, axis=-1) for values in zip(*sums, strict=True)]
 
 
 def _projections(stack: Stack, vectors: np.ndarray, entries: slice) -> np.ndarray:
     """θ·(x − pivot) of the draws of all members, (k, n, T), in doubles; no copy of the draws."""
     laws = [draws_of(law)[:, entries] for law in stack.groups]
     n, d = laws[0].shape[1], laws[0].shape[3]
-    found = np.empty((vectors.shape[1], n, sum(x.shape[0] * x.shape[2] for x in laws)))
+    projections = np.empty((vectors.shape[1], n, sum(x.shape[0] * x.shape[2] for x in laws)))
     pivot = np.asarray(stack.pivot()[entries], dtype=float)
     start = 0
     for x in laws:
         for m in range(x.shape[0]):
             for rows, draws in _parts(n, x.shape[2], d):
-                some = x[m, rows, draws] - pivot[rows, None, :]
-                flat = vectors.T @ some.reshape(-1, d).T
+                centred = x[m, rows, draws] - pivot[rows, None, :]
+                flat = vectors.T @ centred.reshape(-1, d).T
                 place = slice(start + draws.start, start + draws.stop)
-                found[:, rows, place] = flat.reshape(len(flat), *some.shape[:2])
+                projections[:, rows, place] = flat.reshape(len(flat), *centred.shape[:2])
             start += x.shape[2]
-    return found
+    return projections
 
 
 def _parts(n: int, count: int, d: int) -> Iterator[tuple[slice, slice]]:

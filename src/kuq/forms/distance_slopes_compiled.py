@@ -94,11 +94,11 @@ def _loop(
         w = weights[c] if weights.shape[0] > 1 else weights[0]
         x, total = values[c], out[c]
         for i in range(count):
-            own = owners[i]
+            owner = owners[i]
             for m in range(members.size):
-                upstream[m] = w[i] * 2.0 * members[own] * members[m] * by_dispersion[c]
-            share = 2.0 * members[own] * (members[own] - 1.0)
-            upstream[own] = w[i] * (by_entropies[own, c] + share * by_dispersion[c])
+                upstream[m] = w[i] * 2.0 * members[owner] * members[m] * by_dispersion[c]
+            share = 2.0 * members[owner] * (members[owner] - 1.0)
+            upstream[owner] = w[i] * (by_entropies[owner, c] + share * by_dispersion[c])
             _fill(x, i, row)
             for j in range(count):
                 row[j] = upstream[owners[j]] * w[j] * profile(row[j], factor)

@@ -17,7 +17,6 @@ from kuq.forms.form import (
     Form,
     Measure,
     Problem,
-    Reading,
     Slopes,
     Statistics,
     by_statistics,
@@ -40,7 +39,7 @@ _MOST_NUMBERS = 2**18
 @final
 class Distances(Form, Differentiated):
     def applies(self, problem: Problem) -> bool:
-        if problem.reading is not Reading.COMPILED or not problem.only(Points):
+        if not problem.compiled or not problem.only(Points):
             return False
         product = problem.atoms > _MANY_DRAWS and problem.dimension > _MANY_COORDINATES
         product |= problem.atoms * problem.dimension > _MOST_NUMBERS
@@ -65,17 +64,17 @@ class Distances(Form, Differentiated):
 
         def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
             draws = shared._replace(values=_in_doubles([np.asarray(detach(x)) for x in arrays]))
-            found = _statistics(measure, draws)
-            if any_true(found.lost):
+            entropies, dispersion, lost = _statistics(measure, draws)
+            if any_true(lost):
                 return None
-            known = profile_of(measure.score)
-            assert known is not None
+            profile = profile_of(measure.score)
+            assert profile is not None
 
             def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
                 n = len(draws.values)
                 *by_members, by_dispersion = by_statistics(asked, by_values, n)
                 by_draws = twin("forms.distance_slopes").slopes(
-                    known[0], measure.bandwidth, *draws, np.stack(by_members), by_dispersion
+                    profile[0], measure.bandwidth, *draws, np.stack(by_members), by_dispersion
                 )
                 return [
                     by_draws[:, start : start + m * count]
@@ -84,7 +83,7 @@ class Distances(Form, Differentiated):
                     for start, (m, count) in zip(starts, sizes, strict=False)
                 ]
 
-            return asked @ np.concatenate([found.entropies, found.dispersion[None]]), slopes
+            return asked @ np.concatenate([entropies, dispersion[None]]), slopes
 
         return run
 
@@ -114,10 +113,11 @@ def _in_doubles(draws: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _statistics(measure: Measure, draws: PooledDraws) -> Statistics:
-    known = profile_of(measure.score)
-    assert known is not None
-    found = twin("forms.distances").statistics(*known, measure.bandwidth, *draws)
-    entropies, dispersion, between = found
+    profile = profile_of(measure.score)
+    assert profile is not None
+    entropies, dispersion, between = twin("forms.distances").statistics(
+        *profile, measure.bandwidth, *draws
+    )
     return Statistics(entropies, dispersion, (dispersion <= _CLOSE * between) & (between > 0))
 
 

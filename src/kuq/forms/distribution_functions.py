@@ -53,9 +53,9 @@ class DistributionFunctions(Form):
         start, step, points = even_grid(loc, scale, axis=0)
         chosen = _POINT_COST * points < (loc.shape[0] - 1) / 2
 
-        def by_quadrature(some: Array) -> Array:
-            centre, width = (xp.take(x, some, axis=1) for x in (loc, scale))
-            grid = tuple(xp.take(x, some, axis=0) for x in (start, step, points))
+        def by_quadrature(entries: Array) -> Array:
+            centre, width = (xp.take(x, entries, axis=1) for x in (loc, scale))
+            grid = tuple(xp.take(x, entries, axis=0) for x in (start, step, points))
             if measure.compiled:
                 return twin("forms.distribution_functions").dispersion(
                     centre, width, weights, *grid
@@ -74,18 +74,18 @@ def _dispersion(
     """2 ∫ Var_m F_m for normals (M, n), (n,)."""
     xp = namespace(loc)
     start, step, points = grid
-    members, columns = loc.shape
+    members, n = loc.shape
     most = int(xp.max(points))
     w = weights[:, None, None]
     out = []
-    for part in pieces(columns, members * most, budget, loc):
-        centre, width = loc[:, part, None], scale[:, part, None]
-        total = xp.zeros_like(step[part])
-        for q in pieces(most, members * (part.stop - part.start), budget, loc):
+    for rows in pieces(n, members * most, budget, loc):
+        centre, width = loc[:, rows, None], scale[:, rows, None]
+        total = xp.zeros_like(step[rows])
+        for q in pieces(most, members * (rows.stop - rows.start), budget, loc):
             offset = xp.arange(q.start, q.stop, dtype=loc.dtype, device=loc.device)
-            x = start[part, None] + step[part, None] * offset
+            x = start[rows, None] + step[rows, None] * offset
             f = ndtr((x - centre) / width)
             gap = f - xp.sum(w * f, axis=0)
             total = total + xp.sum(xp.sum(w * (gap * gap), axis=0), axis=-1)
-        out.append(2 * step[part] * total)
+        out.append(2 * step[rows] * total)
     return xp.concat(out)

@@ -14,7 +14,7 @@ from kuq.distributions.gamma_grid import TRACED_DF
 from kuq.distributions.laws import Stack
 from kuq.expectations import evidential
 from kuq.expectations.scales import integrate
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.base import ScaleMixture
 from kuq.kernels.energy import Energy
 from kuq.kernels.gaussian import Gaussian
@@ -87,8 +87,8 @@ class EvidentialPairs(Evidential):
     method = "quadrature"
 
     def applies(self, problem: Problem) -> bool:
-        compiled = problem.reading is Reading.COMPILED
-        return compiled and problem.only(NormalInverseGammas) and _is_gaussian(problem)
+        gaussian = isinstance(problem.score, Gaussian)
+        return problem.compiled and gaussian and problem.only(NormalInverseGammas)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         nu, alpha, beta = _parameters(stack)
@@ -97,17 +97,13 @@ class EvidentialPairs(Evidential):
         with np.errstate(over="ignore", under="ignore"):
             x = (deviation / width) ** 2
         flat = (np.ascontiguousarray(a).ravel() for a in (x, nu, alpha))
-        found = twin("forms.evidential").coordinates(*flat, measure.rtol)
-        lack, f1, gap = (a.reshape(nu.shape) for a in found)
+        coordinates = twin("forms.evidential").coordinates(*flat, measure.rtol)
+        lack, f1, gap = (a.reshape(nu.shape) for a in coordinates)
         lost = np.isnan(gap)
         lack, f1, gap = (np.where(lost, 0.5, a) for a in (lack, f1, gap))
         log_f1 = np.where(lack < 0.5, np.log1p(-np.minimum(lack, 0.5)), np.log(f1))
         parts = evidential.of_coordinates(log_f1, np.minimum(gap / f1, 1 - epsilon(f1)))
         return Statistics(parts.aleatoric[None, :], parts.epistemic, lost.any(axis=-1))
-
-
-def _is_gaussian(problem: Problem) -> bool:
-    return isinstance(problem.score, Gaussian)
 
 
 @final
@@ -122,7 +118,7 @@ class EvidentialScales(Evidential):
 
     def scratch(self, problem: Problem) -> int:
         # One scale is computed with two at the end of the table, for the powers beyond it.
-        nodes = 3 if _is_gaussian(problem) else _NODES
+        nodes = 3 if isinstance(problem.score, Gaussian) else _NODES
         return evidential.core_size(_RTOL) * nodes * problem.dimension
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
@@ -148,7 +144,7 @@ def _over_scales(
     """AU and EU, (2, n)."""
     xp = namespace(nu)
     degree = kernel.degree or 0.0
-    heavy, known = _heavy_coordinates(nu, alpha, beta, degree)
+    heavy, alone = _heavy_coordinates(nu, alpha, beta, degree)
     measure = evidential.at_scales(nu, alpha, beta, rtol / 10, heavy)
 
     def at_scale(t: Array) -> tuple[Array, Array]:
@@ -160,7 +156,7 @@ def _over_scales(
     unit = xp.stack([unit, unit])
     smallest = xp.min(beta / (alpha + 1), axis=-1) / 40
     heaviest = xp.min(alpha, axis=-1)
-    both = known + integrate(
+    both = alone + integrate(
         kernel,
         at_scale,
         unit,
@@ -188,17 +184,14 @@ def _heavy_coordinates(
     xp = namespace(nu)
     heavy = xp.astype((alpha < 1 + degree / 2) & (alpha > degree / 2), alpha.dtype)
     safe = xp.where(heavy > 0, alpha, xp.full_like(alpha, 2.0))
-    parts = evidential.energy(nu, safe, beta, degree)
-    return heavy, xp.stack([xp.sum(heavy * part, axis=-1) for part in parts])
+    uncertainties = evidential.energy(nu, safe, beta, degree)
+    return heavy, xp.stack([xp.sum(heavy * uncertainty, axis=-1) for uncertainty in uncertainties])
 
 
 def _order(heaviest: Array, degree: float) -> float:
     """The power with which the integrand starts, next to t and t²."""
-    if degree:
-        lowest = (
-            degree / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
-        )
-        return min(2 * max(lowest, degree / 2), 1 + degree / 2)
-    return (
-        TRACED_DF / 2 if is_traced(heaviest) else float(namespace(heaviest).min(detach(heaviest)))
-    )
+    if is_traced(heaviest):
+        lowest = (degree or TRACED_DF) / 2
+    else:
+        lowest = float(namespace(heaviest).min(detach(heaviest)))
+    return min(2 * max(lowest, degree / 2), 1 + degree / 2) if degree else lowest

@@ -80,15 +80,15 @@ def _remainder(u):
 @reduction
 def _pairs(i, w, r, root, offset, inverse_nu):
     """Σ_{j<i} of what i has with j."""
-    own, distance, r_own = root[i], offset[i], r[i]
+    root_i, offset_i, r_i = root[i], offset[i], r[i]
     total = 0.0
     for j in range(i):
-        product, both = own * root[j], own + root[j]
-        size = r_own + r[j]
+        product, both = root_i * root[j], root_i + root[j]
+        size = r_i + r[j]
         s = math.sqrt(size + 2.0)
         rho = size * inverse_nu
         t = math.sqrt(size + 2.0 + rho)
-        apart = distance - offset[j]
+        apart = offset_i - offset[j]
         first = 2.0 * product * (both * s + (2.0 * _ROOT_2) * product)
         second = t * (s + t)
         spread_of_scale = apart * apart * (both * both + 2.0 * product)
@@ -129,6 +129,6 @@ def _coordinates(x, nu, alpha, digits, lack, within, gap, first, last):
             rho = 2.0 * r[i] * inverse_nu
             s = _ROOT_2 * root[i]
             t = math.sqrt(s * s + rho)
-            own = _ROOT_2 * rho / (s * t * (s + t))
-            total += w[i] * (w[i] * own + 2.0 * _pairs(i, w, r, root, offset, inverse_nu))
+            alone = _ROOT_2 * rho / (s * t * (s + t))
+            total += w[i] * (w[i] * alone + 2.0 * _pairs(i, w, r, root, offset, inverse_nu))
         lack[c], within[c], gap[c] = missing, rest, total

@@ -13,14 +13,14 @@ import numpy as np
 
 from kuq._compiled import twin
 from kuq.distributions.laws import Stack
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.sorted_draws import difference, entropies_by_sorting
 from kuq.kernels.base import Score
 from kuq.kernels.laplace import Laplace
 from kuq.kernels.matern import Matern
 
-#: The shares of P_2 and P_3 in the profiles of Matérn kernels.
-_SHARES = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1 / 3, 2 / 3)}
+#: The shares of P_1, P_2 and P_3 in the profiles of Matérn kernels.
+_SHARES = {0.5: (1.0, 0.0, 0.0), 1.5: (0.0, 1.0, 0.0), 2.5: (0.0, 1 / 3, 2 / 3)}
 
 #: Dispersions below this fraction of all pairs have lost their digits.
 _CLOSE = 1e-6
@@ -29,8 +29,7 @@ _CLOSE = 1e-6
 @final
 class ExponentialDraws(Form):
     def applies(self, problem: Problem) -> bool:
-        compiled = problem.reading is Reading.COMPILED
-        return compiled and problem.scalar_draws and _order(problem.score) in _SHARES
+        return problem.compiled and problem.scalar_draws and _order(problem.score) in _SHARES
 
     def scratch(self, problem: Problem) -> int:
         return 5 * problem.atoms
@@ -64,5 +63,5 @@ def _sums(measure: Measure, values: np.ndarray, weights: np.ndarray | None) -> n
         sorting = np.argsort(values, axis=-1)
         values, weights = (np.take_along_axis(a, sorting, axis=-1) for a in (values, weights))
     rows = (np.reshape(a, (-1, a.shape[-1])) for a in (values, weights))
-    found = twin("forms.exponential_draws").sums(*rows, rates.ravel(), _SHARES[order])
-    return np.reshape(found, rates.shape)
+    sums = twin("forms.exponential_draws").sums(*rows, rates.ravel(), _SHARES[order])
+    return np.reshape(sums, rates.shape)

@@ -52,9 +52,9 @@ def _steps(g):
 
 
 @inlined
-def _advance(x, before, w, w_before, inverse, share2, share3, state, total):
+def _advance(x, before, w, w_before, inverse, shares, state, total):
     """Take in the next draw of every column."""
-    share1 = 1.0 - share2 - share3
+    share1, share2, share3 = shares
     for k in range(total.size):
         g = (x[k] - before[k]) * inverse[k]
         g = 700.0 if g > 700.0 else g
@@ -71,8 +71,9 @@ def _advance(x, before, w, w_before, inverse, share2, share3, state, total):
         total[k] += w[k] * (share1 * s1 + share2 * s2 + share3 * s3)
 
 
-@kernel(rows(2), rows(2), rows(1), Real, Real, outputs(1), Int, Int)
-def _sums(values, weights, inverse, share2, share3, out, begin, end):
+@kernel(rows(2), rows(2), rows(1), Real, Real, Real, outputs(1), Int, Int)
+def _sums(values, weights, inverse, share1, share2, share3, out, begin, end):
+    shares = share1, share2, share3
     state = np.empty((4, _BLOCK))
     for start in range(begin, end, _BLOCK):
         stop = min(start + _BLOCK, end)
@@ -83,15 +84,15 @@ def _sums(values, weights, inverse, share2, share3, out, begin, end):
         for a in range(1, values.shape[0]):
             x, w = values[a, start:stop], weights[a, start:stop]
             before, w_before = values[a - 1, start:stop], weights[a - 1, start:stop]
-            _advance(x, before, w, w_before, inverse[start:stop], share2, share3, now, total)
+            _advance(x, before, w, w_before, inverse[start:stop], shares, now, total)
 
 
 def sums(
-    values: np.ndarray, weights: np.ndarray, rates: np.ndarray, shares: tuple[float, float]
+    values: np.ndarray, weights: np.ndarray, rates: np.ndarray, shares: tuple[float, float, float]
 ) -> np.ndarray:
     """Σ_{b<a} w_a w_b k(rate·(x_a − x_b)) of sorted rows (n, N) with their weights, (n,).
 
-    k = (1 − c₂ − c₃) P_1 + c₂ P_2 + c₃ P_3 with the shares (c₂, c₃).
+    k = c₁ P_1 + c₂ P_2 + c₃ P_3 with the shares (c₁, c₂, c₃); any c₁ outweighs the others close by.
     """
     n, count = values.shape
     out = np.empty(n)

@@ -107,9 +107,7 @@ class Problem:
             draws = None if source is None else source.count
             sizes = atoms.lead[0], law.count, atoms.inner
             groups.append(Group(type(atoms), *sizes, weighted, law.is_itself, draws))
-        double = reading in (Reading.COMPILED, Reading.NUMPY) or (
-            widen(reference[:0]).dtype.itemsize == 8
-        )
+        double = isinstance(reference, np.ndarray) or widen(reference[:0]).dtype.itemsize == 8
         dimension = stack.groups[0].atoms.dimension
         local = score.local
         question = question if local else PAIRS
@@ -126,6 +124,15 @@ class Problem:
     def atoms(self) -> int:
         """Atoms of all members."""
         return sum(group.members * group.atoms for group in self.groups)
+
+    @property
+    def compiled(self) -> bool:
+        return self.reading is Reading.COMPILED
+
+    @property
+    def numpy(self) -> bool:
+        """Whether the arrays are NumPy's, for compiled code or not."""
+        return self.compiled or self.reading is Reading.NUMPY
 
     @property
     def readable(self) -> bool:
@@ -204,11 +211,11 @@ class Measure:
         """Numbers that any temporary may have, if memory alone sets a limit."""
         return fitting_elements(self.memory, like)
 
-    def at(self, part: slice | Array) -> Measure:
+    def at(self, rows: slice | Array) -> Measure:
         """The same for a part of the batch."""
         if self.bandwidth is None or isinstance(self.bandwidth, float):
             return self
-        return dataclasses.replace(self, bandwidth=widen(self.bandwidth[part]))
+        return dataclasses.replace(self, bandwidth=widen(self.bandwidth[rows]))
 
     def width(self, atom_axes: int) -> Any:
         """The bandwidth, aligned with lead axes (…, n) plus ``atom_axes`` more."""
@@ -314,5 +321,5 @@ class Differentiated(ABC):
 def by_statistics(asked: np.ndarray, by_values: Sequence[np.ndarray | None], n: int) -> np.ndarray:
     """Derivatives by entropies and dispersion (M + 1, n), from those by values."""
     rows = [np.broadcast_to(0.0 if by is None else by, (n,)) for by in by_values]
-    found: np.ndarray = asked.T @ np.stack(rows)
-    return found
+    slopes: np.ndarray = asked.T @ np.stack(rows)
+    return slopes

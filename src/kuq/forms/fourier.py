@@ -23,8 +23,8 @@ import numpy as np
 
 from kuq._array import Array, constants, detach, from_numpy, namespace
 from kuq._compiled import twin
-from kuq.distributions.laws import Law, Stack, draws_of
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.distributions.laws import Stack, draws_of
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.gaussian import Gaussian
 from kuq.tiles import CACHE_ELEMENTS, pieces
 
@@ -48,7 +48,7 @@ class Fourier(Form):
         return kernel and readable and problem.scalar_draws and problem.atoms >= _FEWEST_DRAWS
 
     def scratch(self, problem: Problem) -> int:
-        return -(-problem.atoms // (8 if problem.reading is Reading.COMPILED else 4))
+        return -(-problem.atoms // (8 if problem.compiled else 4))
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         """Lost are entries whose series is too long, or whose results are too small against 1."""
@@ -58,8 +58,8 @@ class Fourier(Form):
         width = measure.width(0) + xp.zeros_like(high)
         period = high - low + _REACH * detach(width)
         terms = _REACH / math.pi * period / detach(width) + 2
-        draws = sum(int(group.atoms.lead[0]) * group.count for group in stack.groups)
-        long = _PARTNERS_PER_TERM * terms > draws
+        counts = [group.count for group in stack.groups for _ in range(group.atoms.lead[0])]
+        long = _PARTNERS_PER_TERM * terms > sum(counts)
         count = int(xp.max(xp.where(long | xp.isnan(terms), xp.ones_like(terms), terms)))
         if count == 1:
             nothing = xp.zeros_like(values[..., 0])
@@ -77,18 +77,13 @@ class Fourier(Form):
         )
         entropies = (1 - within) / 2
         small = entropies < _SMALLEST_ENTROPY
-        if any(group.count == 1 for group in stack.groups):
-            single = xp.concat([_single(group, values) for group in stack.groups])[:, None]
+        if 1 in counts:  # point masses, whose entropy is exactly zero
+            single = constants([float(count) for count in counts], values)[:, None] == 1
             entropies, small = xp.where(single, xp.zeros_like(within), entropies), small & ~single
         lost = long | xp.any(small, axis=0)
         if stack.member_count > 1:
             lost = lost | (dispersion < _SMALLEST_DISPERSION)
         return Statistics(entropies, dispersion, lost)
-
-
-def _single(group: Law, like: Array) -> Array:
-    """Whether members are point masses, whose entropy is exactly zero, (m,)."""
-    return constants([float(group.count)] * int(group.atoms.lead[0]), like) == 1
 
 
 def _columns(stack: Stack) -> tuple[Array, Array | None]:
@@ -136,21 +131,21 @@ def sums(
     or None for equal ones, and of members (M,).
     """
     if compiled:
-        found: tuple[Array, Array] = twin("forms.fourier").sums(
+        statistics: tuple[Array, Array] = twin("forms.fourier").sums(
             values, centre, omega, coefficients, sample_weights, member_weights
         )
-        return found
+        return statistics
     xp = namespace(values)
     m, n, draws = values.shape
     # Memory that is used again and again stays in the cache, and costs no page faults.
     transforms = [
         _transforms(
-            (values[part, ...] - centre[:, None]) * omega[:, None],
-            None if sample_weights is None else sample_weights[part, ...],
+            (values[chunk, ...] - centre[:, None]) * omega[:, None],
+            None if sample_weights is None else sample_weights[chunk, ...],
             coefficients.shape[0],
             budget,
         )
-        for part in pieces(m, n * draws, budget // 2, values)
+        for chunk in pieces(m, n * draws, budget // 2, values)
     ]
     phi = xp.concat(transforms, axis=0)
     c = xp.matrix_transpose(coefficients)
@@ -177,13 +172,13 @@ def _transforms(angles: Array, weights: Array | None, count: int, budget: int) -
     step = math.isqrt(count - 1) + 1
     m, n, draws = angles.shape
     product: Array | float = 0.0
-    for part in pieces(draws, m * n, budget // 2, angles):
-        z = xp.cos(angles[..., part]) + 1j * xp.sin(angles[..., part])
+    for chunk in pieces(draws, m * n, budget // 2, angles):
+        z = xp.cos(angles[..., chunk]) + 1j * xp.sin(angles[..., chunk])
         below = _powers(z, step + 1)
         above = _powers(below[-1], -(-count // step))
         rows = xp.stack(above, axis=-2)
         if weights is not None:
-            rows = rows * weights[..., None, part]
+            rows = rows * weights[..., None, chunk]
         product = product + rows @ xp.stack(below[:-1], axis=-1)
     share = 1.0 / draws if weights is None else 1.0
     return share * xp.reshape(product, (m, n, -1))[..., :count]
@@ -191,7 +186,7 @@ def _transforms(angles: Array, weights: Array | None, count: int, budget: int) -
 
 def _powers(z: Array, count: int) -> list[Array]:
     """1, z, z², …"""
-    found = [namespace(z).ones_like(z)]
+    powers = [namespace(z).ones_like(z)]
     for _ in range(1, count):
-        found.append(found[-1] * z)
-    return found
+        powers.append(powers[-1] * z)
+    return powers

@@ -19,7 +19,7 @@ import numpy as np
 from kuq.distributions.laws import Stack
 from kuq.expectations.scales import grid_step, is_narrow
 from kuq.forms.directions import Directions, Piece, over_pieces, unit_vectors
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels import log_gamma_law
 from kuq.kernels.base import Bounded, ScaleMixture, Score
 from kuq.kernels.gaussian import Gaussian
@@ -36,10 +36,10 @@ class Frequencies(Form):
     sampled = True
 
     def applies(self, problem: Problem) -> bool:
-        numpy = problem.reading in (Reading.COMPILED, Reading.NUMPY)
         score = problem.score
         mixed = isinstance(score, Bounded) and isinstance(score, ScaleMixture)
-        return problem.outnumbers_directions and numpy and (mixed or isinstance(score, Gaussian))
+        bounded = mixed or isinstance(score, Gaussian)
+        return problem.outnumbers_directions and problem.numpy and bounded
 
     def scratch(self, problem: Problem) -> int:
         return problem.members
@@ -59,30 +59,30 @@ class Frequencies(Form):
         def sums(values: np.ndarray, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
             values *= radii[piece.directions, None, None] / width[piece.entries, None]
             cosine, sine = np.cos(values), np.sin(values, out=values)
-            phi = np.stack([_means(part, stack, piece) for part in (cosine, sine)])
+            phi = np.stack([_means(wave, stack, piece) for wave in (cosine, sine)])
             mean = np.tensordot(members, phi, axes=(0, 1))
             alone = 0.5 * (1 - (phi * phi).sum(axis=0))
             apart = np.tensordot(members, ((phi - mean[:, None]) ** 2).sum(axis=0), axes=(0, 0))
             return alone.sum(axis=1), apart.sum(axis=0)
 
-        found = over_pieces(stack, vectors, measure.score.weights, measure.memory, sums)
-        entropies, dispersion = (values / count for values in found)
+        totals = over_pieces(stack, vectors, measure.score.weights, measure.memory, sums)
+        entropies, dispersion = (values / count for values in totals)
         return Statistics(entropies, dispersion)
 
 
 def _means(values: np.ndarray, stack: Stack, piece: Piece) -> np.ndarray:
     """Means (M, k, n) over the draws of every member of numbers (k, n, T)."""
-    found, start = [], 0
+    means, start = [], 0
     for law in stack.groups:
         for m in range(int(law.atoms.lead[0])):
-            own = values[..., start : start + law.count]
+            draws = values[..., start : start + law.count]
             start += law.count
             if law.weights is None:
-                found.append(own.mean(axis=-1))
+                means.append(draws.mean(axis=-1))
             else:
                 weights = np.asarray(law.weights[m, piece.entries], dtype=float)
-                found.append(np.einsum("kna,na->kn", own, weights))
-    return np.stack(found)
+                means.append(np.einsum("kna,na->kn", draws, weights))
+    return np.stack(means)
 
 
 @functools.lru_cache(maxsize=4)
@@ -130,12 +130,12 @@ def _quantiles(log_density: Callable[[np.ndarray], np.ndarray]) -> Quantiles:
     while True:
         v = np.linspace(low, high, _NODES)
         with np.errstate(over="ignore"):
-            found = log_density(v)
-        seen = np.flatnonzero(found > np.max(found) - _NOTHING)
+            logs = log_density(v)
+        seen = np.flatnonzero(logs > np.max(logs) - _NOTHING)
         first, last = v[max(seen[0] - 1, 0)], v[min(seen[-1] + 1, _NODES - 1)]
         if last - first > (high - low) / 2:
             break
         low, high = first, last
-    density = np.exp(found - np.max(found))
+    density = np.exp(logs - np.max(logs))
     below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
     return Quantiles(v, below / below[-1])

@@ -66,12 +66,12 @@ class Gram(Form):
         if stack.member_count == 1:
             return Statistics(within, xp.zeros_like(between))
 
-        def around_members(some: Array) -> Array:
+        def around_members(entries: Array) -> Array:
             alone = []
-            for law in stack.take(some).groups:  # members become entries of one batch
+            for law in stack.take(entries).groups:  # members become entries of one batch
                 count = law.atoms.lead[0]
                 one = Stack((law.flatten_batch(members=False),))
-                sums, _, _ = _pooled_sums(measure.at(xp.concat([some] * count)), one)
+                sums, _, _ = _pooled_sums(measure.at(xp.concat([entries] * count)), one)
                 alone.append(xp.reshape(sums, (count, -1)))
             return xp.concat(alone, axis=0)
 
@@ -99,24 +99,24 @@ def _pooled_sums(measure: Measure, stack: Stack) -> tuple[Array, Array, Array]:
     members = from_numpy(np.arange(stack.member_count), stack.reference)
     one = xp.ones_like(stack.reference[0, :, 0, 0])
 
-    def owned(some: slice) -> Array:
+    def owned(rows: slice) -> Array:
         """One in the column of a draw's member, zero in all others, (rows, M)."""
-        return xp.astype(member[some, None] == members, one.dtype)
+        return xp.astype(member[rows, None] == members, one.dtype)
 
-    def block(part: slice, rest: slice) -> tuple[Array, Array, Array]:
-        table = Table(measure, x, part, rest)
-        r2, lost = table.squared_distances(order[part, None] < order[rest])
+    def block(rows: slice, columns: slice) -> tuple[Array, Array, Array]:
+        table = Table(measure, x, rows, columns)
+        r2, lost = table.squared_distances(order[rows, None] < order[columns])
         tight = xp.zeros_like(one)
         if stack.member_count > 1 and any_true(lost):
-            inside = lost & (member[part, None] == member[rest])
+            inside = lost & (member[rows, None] == member[columns])
             tight = xp.where(xp.any(inside, axis=(-2, -1)), one, tight)
             r2, lost = xp.where(inside, xp.zeros_like(r2), r2), lost & ~inside
         r2 = table.mended(r2, lost)
-        by_member = _excess(measure, r2) @ (weights[:, rest, :] * owned(rest))
-        by_member = weights[:, part, :] * by_member  # (n, rows, M)
-        own = by_member * owned(part)
-        between = xp.sum((owned(part) @ w) * ((by_member - own) @ w), axis=-1)
-        return xp.sum(own, axis=1), between, tight
+        by_member = _excess(measure, r2) @ (weights[:, columns, :] * owned(columns))
+        by_member = weights[:, rows, :] * by_member  # (n, rows, M)
+        within = by_member * owned(rows)
+        between = xp.sum((owned(rows) @ w) * ((by_member - within) @ w), axis=-1)
+        return xp.sum(within, axis=1), between, tight
 
     threads = _threads(x)
     blocks = _upper_blocks(measure, x, stack.member_count, threads)
@@ -136,7 +136,7 @@ class Draws(NamedTuple):
     centre: Array
     shape: tuple[int, int, int]
 
-    def some(self, rows: slice) -> Array:
+    def uncentred(self, rows: slice) -> Array:
         """Some draws as they are."""
         return in_one_row(_some_draws(self.values, rows))
 
@@ -152,8 +152,8 @@ def pooled_draws(stack: Stack) -> Draws:
     xp = namespace(stack.reference)
     values = [draws_of(group) for group in stack.groups]
     count = sum(x.shape[0] * x.shape[2] for x in values)
-    some = -(-_CENTRAL_DRAWS // stack.member_count)
-    central = [x[:, :, :some, :] for x in values]
+    of_each = -(-_CENTRAL_DRAWS // stack.member_count)
+    central = [x[:, :, :of_each, :] for x in values]
     centre = sum(xp.sum(x, axis=(0, 2), keepdims=True) for x in central)
     centre = centre / sum(x.shape[0] * x.shape[2] for x in central)
     return Draws(values, centre, (stack.batch_count, count, stack.groups[0].dimension))
@@ -167,7 +167,7 @@ def excess_rows(measure: Measure, x: Draws, rows: slice) -> Array:
 
 def _some_draws(values: list[Array], rows: slice) -> list[Array]:
     """Parts of arrays (m, n, A, d) that hold some of the draws, counted over all groups."""
-    found = []
+    runs = []
     start, stop, _ = rows.indices(sum(x.shape[0] * x.shape[2] for x in values))
     for x in values:
         members, count = x.shape[0], x.shape[2]
@@ -178,15 +178,15 @@ def _some_draws(values: list[Array], rows: slice) -> list[Array]:
         # A rest of one member, whole members, a rest of one more.
         first, last = -(-low // count), high // count
         if first > last:
-            found.append(x[last : last + 1, :, low % count : high % count, :])
+            runs.append(x[last : last + 1, :, low % count : high % count, :])
             continue
         if low % count:
-            found.append(x[first - 1 : first, :, low % count :, :])
+            runs.append(x[first - 1 : first, :, low % count :, :])
         if first < last:
-            found.append(x[first:last, ...])
+            runs.append(x[first:last, ...])
         if high % count:
-            found.append(x[last : last + 1, :, : high % count, :])
-    return found
+            runs.append(x[last : last + 1, :, : high % count, :])
+    return runs
 
 
 def _upper_blocks(
@@ -259,16 +259,16 @@ class Table(NamedTuple):
         d = self.draws.shape[-1]
         # The product of a matrix with its own transpose costs half of another product.
         same = self.rows == self.columns
-        longest = max(some.stop - some.start for some in (self.rows, self.columns))
+        longest = max(index.stop - index.start for index in (self.rows, self.columns))
         each = max(1, longest * (entries.stop - entries.start))
         step = max(COORDINATES, self.measure.budget // each)
         step = max(1, min(step, self.measure.most(self.draws.centre) // each))
         product: Array = 0.0
         row, column = product, product
         for start in range(0, d, step):
-            some = slice(start, min(start + step, d))
-            a = self.draws.centred(entries, self.rows, some)
-            b = a if same else self.draws.centred(entries, self.columns, some)
+            coordinates = slice(start, min(start + step, d))
+            a = self.draws.centred(entries, self.rows, coordinates)
+            b = a if same else self.draws.centred(entries, self.columns, coordinates)
             product = product + a @ namespace(a).matrix_transpose(b)
             if not same:
                 row, column = row + sum_of_squares(a), column + sum_of_squares(b)
@@ -277,7 +277,7 @@ class Table(NamedTuple):
         return row[..., :, None] + column[..., None, :], product
 
     def _by_coordinates(self) -> Array:
-        x, y = self.draws.some(self.rows), self.draws.some(self.columns)
+        x, y = self.draws.uncentred(self.rows), self.draws.uncentred(self.columns)
         gap = x[..., :, None, 0] - y[..., None, :, 0]
         r2 = gap * gap
         for c in range(1, x.shape[-1]):
@@ -295,14 +295,14 @@ class Table(NamedTuple):
 
     def _by_differences(self, pairs: Array) -> Array:
         """Squared distances of pairs given by their positions in the flattened table."""
-        x, y = self.draws.some(self.rows), self.draws.some(self.columns)
+        x, y = self.draws.uncentred(self.rows), self.draws.uncentred(self.columns)
         xp = namespace(x)
         (a, d), b = x.shape[-2:], y.shape[-2]
         x, y = (xp.reshape(z, (-1, d)) for z in (x, y))
         row = pairs // b
         column = row // a * b + pairs % b
-        found = []
-        for part in pieces(pairs.shape[0], d, self.measure.budget, x):
-            gap = xp.take(x, row[part], axis=0) - xp.take(y, column[part], axis=0)
-            found.append(sum_of_squares(gap))
-        return xp.concat(found)
+        squares = []
+        for chunk in pieces(pairs.shape[0], d, self.measure.budget, x):
+            gap = xp.take(x, row[chunk], axis=0) - xp.take(y, column[chunk], axis=0)
+            squares.append(sum_of_squares(gap))
+        return xp.concat(squares)

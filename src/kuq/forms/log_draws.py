@@ -48,7 +48,7 @@ class LogSources(LogForm):
         w = stack.member_weights()
         total = zero
         for j in range(measure.question.left, len(laws)):
-            total = total + w[j] * _mean(laws[j], laws, measure, _gain(j, w, measure))
+            total = total + w[j] * _mean(laws, j, measure, _gain(j, w, measure))
         return Statistics(entropies, xp.where(infinite, xp.full_like(total, math.inf), total))
 
 
@@ -83,14 +83,14 @@ def _source(law: Law) -> Source:
 def _entropy(law: Law, measure: Measure) -> Array:
     """(n,)."""
     source = _source(law)
-    known = source.distribution.differential_entropy()
-    if known is not None:
-        return known[0, ...]
+    closed_form = source.distribution.differential_entropy()
+    if closed_form is not None:
+        return closed_form[0, ...]
     if tells_entropy(law):
         return law_entropy(law)[0, ...]
     if source.count == 0:
         raise _needs_draws([law])
-    return -_mean(law, [law], measure, lambda logs: logs[0, ...])
+    return -_mean([law], 0, measure, lambda logs: logs[0, ...])
 
 
 def _gain(j: int, w: Array, measure: Measure) -> Callable[[Array], Array]:
@@ -116,18 +116,17 @@ def _gain(j: int, w: Array, measure: Measure) -> Callable[[Array], Array]:
     return gain
 
 
-def _mean(law: Law, others: list[Law], measure: Measure, value: Callable[[Array], Array]) -> Array:
-    """The mean over draws of what is made of log densities of laws at them, (n,)."""
-    source = _source(law)
+def _mean(laws: list[Law], j: int, measure: Measure, value: Callable[[Array], Array]) -> Array:
+    """The mean over draws of one law of what is made of log densities of all at them, (n,)."""
+    source = _source(laws[j])
     draws = moved_axis(source.draws, 2, 0)  # (N, 1, n, event…)
     xp = namespace(draws)
     total: Array | float = 0.0
-    each = 8 * len(others) * math.prod(draws.shape[1:])
-    for part in pieces(source.count, each, measure.budget, draws):
-        some = draws[part, ...]
-        logs = xp.stack([_source(q).distribution.log_density(some)[:, 0, :] for q in others])
-        own = next(k for k, q in enumerate(others) if q is law)
-        if any_true(xp.isinf(logs[own, ...])):
+    each = 8 * len(laws) * math.prod(draws.shape[1:])
+    for chunk in pieces(source.count, each, measure.budget, draws):
+        outcomes = draws[chunk, ...]
+        logs = xp.stack([_source(q).distribution.log_density(outcomes)[:, 0, :] for q in laws])
+        if any_true(xp.isinf(logs[j, ...])):
             raise ParameterError(
                 "Monte Carlo of the log score needs laws with a density, got one with a scale of "
                 "zero; use a kernel score, or give every member a positive scale"

@@ -13,7 +13,7 @@ from kuq.distributions.laws import Stack
 from kuq.expectations import relative_entropy
 from kuq.expectations.law_entropies import as_one_atom
 from kuq.expectations.relative_entropy import Mixture
-from kuq.forms.form import Measure, Problem, Reading, Statistics
+from kuq.forms.form import Measure, Problem, Statistics
 from kuq.forms.log_normals import LogForm, compares_two, over_coordinates
 
 
@@ -34,7 +34,7 @@ class LogPanels(OnTheLine):
     """Panels are halved where the error asks for it; point masses and close members are lost."""
 
     def applies(self, problem: Problem) -> bool:
-        return problem.reading is Reading.COMPILED and super().applies(problem)
+        return problem.compiled and super().applies(problem)
 
     def scratch(self, problem: Problem) -> int:
         return problem.dimension * sum(g.members * g.atoms * g.inner for g in problem.groups)
@@ -45,8 +45,8 @@ class LogPanels(OnTheLine):
         members, n, d, _ = laws.loc.shape
         flat = (np.reshape(a, (members, n * d, -1)) for a in laws)
         kind, left = measure.question
-        found = module.statistics(*flat, stack.member_weights(), kind, left, measure.rtol)
-        shaped = (np.reshape(a, (*a.shape[:-1], n, d)) for a in found)
+        statistics = module.statistics(*flat, stack.member_weights(), kind, left, measure.rtol)
+        shaped = (np.reshape(a, (*a.shape[:-1], n, d)) for a in statistics)
         entropies, values, lost = shaped
         return Statistics(entropies.sum(axis=-1), values.sum(axis=-1), lost.any(axis=-1))
 

@@ -229,7 +229,7 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
     members, components = loc.shape[1], loc.shape[2]
     most = min(_MOST_PANELS, max(64, 1048576 // (members + 1)))
     ends = np.empty((most, 2))
-    found, errors = np.empty((most, members + 1)), np.empty((most, members + 1))
+    integrals, errors = np.empty((most, members + 1)), np.empty((most, members + 1))
     centre, inverse, height = (
         np.empty(members * components),
         np.empty(members * components),
@@ -276,7 +276,7 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                     continue
                 fresh[p] = 0.0
                 if _is_wide(ends[p, 0], ends[p, 1], centre, inverse, number):
-                    fill(found[p], 0.0)
+                    fill(integrals[p], 0.0)
                     fill(errors[p], math.inf)
                     continue
                 half = 0.5 * (ends[p, 1] - ends[p, 0])
@@ -287,14 +287,14 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                     _log_densities(x, begin[m], counts[m], centre, inverse, height, terms, logs[m])
                     for q in range(_WIDTH):
                         values[q] = -logs[m, q] * exp(logs[m, q])
-                    found[p, m], errors[p, m] = _integrate(values, half, rule)
+                    integrals[p, m], errors[p, m] = _integrate(values, half, rule)
                 _asked(logs, shares, question, left, mixed, values)
-                found[p, members], errors[p, members] = _integrate(values, half, rule)
+                integrals[p, members], errors[p, members] = _integrate(values, half, rule)
             fill(total, 0.0)
             fill(error, 0.0)
             for p in range(panels):
                 for f in range(members + 1):
-                    total[f] += found[p, f]
+                    total[f] += integrals[p, f]
                     error[f] += errors[p, f]
             halving = False
             for f in range(members + 1):

@@ -40,11 +40,11 @@ def over_coordinates(
     each *= stack.batch_count
     if each * dimension <= measure.budget or is_traced(reference):
         return compute(measure, stack)
-    parts = [
-        compute(measure, stack.coordinates(part))
-        for part in pieces(dimension, each, measure.budget, reference)
+    sums = [
+        compute(measure, stack.coordinates(chunk))
+        for chunk in pieces(dimension, each, measure.budget, reference)
     ]
-    entropies, values = (sum(x[1:], start=x[0]) for x in zip(*parts, strict=True))
+    entropies, values = (sum(x[1:], start=x[0]) for x in zip(*sums, strict=True))
     return entropies, values
 
 

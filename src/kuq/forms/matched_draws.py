@@ -52,8 +52,8 @@ def _entropies(measure: Measure, law: Law) -> Array:
     x = draws_of(law)
     xp = namespace(x)
     total: Array | float = 0.0
-    for part in pieces(x.shape[-2], math.prod(x.shape), measure.budget, x):
-        values = between_points(measure, x[..., part, None, :], x[..., None, :, :])
+    for chunk in pieces(x.shape[-2], math.prod(x.shape), measure.budget, x):
+        values = between_points(measure, x[..., chunk, None, :], x[..., None, :, :])
         total = total + xp.sum(values, axis=(-2, -1))
     return total / (2 * x.shape[-2] ** 2)
 
@@ -88,9 +88,9 @@ def _distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]
     """‖x_i − x_j‖², its change when i moves, and the mixed change when both do, (…, N, N)."""
     xp = namespace(x)
     rows = []
-    for part in pieces(x.shape[-2], math.prod(x.shape), budget, x):
-        gap = x[..., part, None, :] - x[..., None, :, :]
-        step = move[..., part, None, :]
+    for chunk in pieces(x.shape[-2], math.prod(x.shape), budget, x):
+        gap = x[..., chunk, None, :] - x[..., None, :, :]
+        step = move[..., chunk, None, :]
         rows.append(
             (
                 xp.sum(gap * gap, axis=-1),
@@ -98,5 +98,5 @@ def _distances(x: Array, move: Array, budget: int) -> tuple[Array, Array, Array]
                 -2 * xp.sum(step * move[..., None, :, :], axis=-1),
             )
         )
-    start, first, mixed = (xp.concat(list(part), axis=-2) for part in zip(*rows, strict=True))
+    start, first, mixed = (xp.concat(list(blocks), axis=-2) for blocks in zip(*rows, strict=True))
     return start, first, mixed

@@ -7,7 +7,7 @@ from typing import final
 from kuq._compiled import twin
 from kuq.distributions.atoms import Normals
 from kuq.distributions.laws import Stack
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.kernels.gaussian import Gaussian
 
 
@@ -16,8 +16,7 @@ class NormalFields(Form):
     def applies(self, problem: Problem) -> bool:
         (group, *others) = problem.groups
         single = not others and group.kind is Normals and group.atoms == 1 < problem.dimension
-        compiled = problem.reading is Reading.COMPILED
-        return single and compiled and isinstance(problem.score, Gaussian)
+        return single and problem.compiled and isinstance(problem.score, Gaussian)
 
     def scratch(self, problem: Problem) -> int:
         return problem.members * problem.dimension // 8

@@ -33,7 +33,6 @@ from kuq.forms.form import (
     Form,
     Measure,
     Problem,
-    Reading,
     Slopes,
     Statistics,
     by_statistics,
@@ -71,7 +70,7 @@ class ScalarPairs(Form, Expecting, Crossing, PairsDifferentiated):
 
     def scratch(self, problem: Problem) -> int:
         count = sum(group.members * group.atoms * group.inner for group in problem.groups)
-        if problem.reading is Reading.COMPILED:
+        if problem.compiled:
             return count
         return 3 * count if count > 16 else count * count
 
@@ -80,8 +79,7 @@ class ScalarPairs(Form, Expecting, Crossing, PairsDifferentiated):
         return several or isinstance(problem.score, Laplace)
 
     def any_units(self, problem: Problem) -> bool:
-        compiled = problem.reading is Reading.COMPILED
-        return compiled or (problem.absolute and problem.reading is Reading.NUMPY)
+        return problem.compiled or (problem.absolute and problem.numpy)
 
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         atoms = flattened(stack)
@@ -113,8 +111,8 @@ class DrawPairs(Form, PairsDifferentiated):
 
     def applies(self, problem: Problem) -> bool:
         name, _ = profile_of(problem.score) or ("", 0.0)
-        known = name in ("power", "bump", "rational")
-        return known and problem.scalar_draws and problem.reading is Reading.COMPILED
+        supported = name in ("power", "bump", "rational")
+        return supported and problem.scalar_draws and problem.compiled
 
     def scratch(self, problem: Problem) -> int:
         return problem.atoms
@@ -202,16 +200,13 @@ def _compiled(measure: Measure, atoms: ScalarAtoms) -> Statistics:
 
 
 def _between_draws(measure: Measure, atoms: ScalarAtoms) -> Statistics:
-    known = profile_of(measure.kernel)
-    assert known is not None
-    weights = atoms.weights
-    if weights is None:
-        weights = np.ones_like(atoms.loc)
-    width = measure.bandwidth
-    if width is None:  # a homogeneous kernel comes in units of its own
-        width = 1.0
+    profile = profile_of(measure.kernel)
+    assert profile is not None
+    weights = np.ones_like(atoms.loc) if atoms.weights is None else atoms.weights
+    # A homogeneous kernel comes in units of its own.
+    width = 1.0 if measure.bandwidth is None else measure.bandwidth
     entropies, total, size = twin("forms.scalar_pairs").statistics(
-        *known, width, *atoms._replace(weights=weights)
+        *profile, width, *atoms._replace(weights=weights)
     )
     return Statistics(entropies, total, (total <= _CLOSE_DRAWS * size) & (size > 0))
 
@@ -225,27 +220,27 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
     places, targets = np.full((3, len(owners), 3), -1), np.full((3, len(owners)), -1)
     shares = np.ones(len(owners))
     given: list[np.ndarray] = []  # weights of draws
-    parts: list[_Part | None] = []
+    slots: list[_Slot | None] = []
     start = used = member = 0
     for law, (m, count) in zip(stack.groups, sizes, strict=True):
-        own = slice(start, start + m * count)
+        span = slice(start, start + m * count)
         first = (np.arange(m)[:, None] * (n * count) + np.arange(count)).ravel()
         for k in range(len(law.atoms.extra)):
-            places[k, own] = np.stack(np.broadcast_arrays(len(parts), first, count), axis=-1)
+            places[k, span] = np.stack(np.broadcast_arrays(len(slots), first, count), axis=-1)
             weight_of_one = single and k == 2
-            if not wanted[len(parts)] or weight_of_one:
-                parts.append(None)
+            if not wanted[len(slots)] or weight_of_one:
+                slots.append(None)
                 continue
-            targets[k, own] = used + first
+            targets[k, span] = used + first
             here = slice(used, used + m * n * count)
-            parts.append(_Part(here, slice(member, member + m), (m, n, count)))
+            slots.append(_Slot(here, slice(member, member + m), (m, n, count)))
             used = here.stop
-        shares[own] = 1.0 / law.count
+        shares[span] = 1.0 / law.count
         if law.weights is not None:
             source = len(wanted) + len(given)
-            places[2, own] = np.stack(np.broadcast_arrays(source, first, count), axis=-1)
+            places[2, span] = np.stack(np.broadcast_arrays(source, first, count), axis=-1)
             given.append(np.ascontiguousarray(law.full_weights()))
-        start, member = own.stop, member + m
+        start, member = span.stop, member + m
     # Few values have slopes of their own. Those of many are sums of these: H of the own member, and
     # the dispersion.
     few = len(asked) <= 2
@@ -258,7 +253,7 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
     name = "distance" if points else "absolute"
 
     def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
-        found = statistics(
+        sums = statistics(
             "gaussian" if type(measure.score) is Gaussian else name,
             measure.bandwidth,
             (*arrays, *given),
@@ -266,9 +261,9 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
             0.0 if single else CLOSE,
             *ends,
         )
-        if found is None:
+        if sums is None:
             return None
-        values, slopes = found
+        values, slopes = sums
 
         def by_arrays(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
             if few and single:
@@ -278,9 +273,9 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
             else:
                 if not few:
                     by_values = np.split(by_statistics(asked, by_values, n), [member])
-                return [None if part is None else part.of(slopes, by_values) for part in parts]
+                return [None if slot is None else slot.of(slopes, by_values) for slot in slots]
             row = _total(rows, factors).reshape(-1)  # at once for all arrays
-            return [None if part is None else row[part.own] for part in parts]
+            return [None if slot is None else row[slot.place] for slot in slots]
 
         return values[-len(asked) :], by_arrays
 
@@ -297,10 +292,10 @@ def _total(rows: np.ndarray, factors: Sequence[np.ndarray | None]) -> np.ndarray
     return total
 
 
-class _Part(NamedTuple):
+class _Slot(NamedTuple):
     """Where the slopes by an array of atoms stand in a row of them, and its members."""
 
-    own: slice
+    place: slice
     members: slice
     shape: tuple[int, int, int]
 
@@ -309,7 +304,7 @@ class _Part(NamedTuple):
         each = [
             by[self.members] if by is not None and len(by) > 1 < by.ndim else by for by in factors
         ]
-        rows = slopes[:, self.own].reshape(-1, *self.shape)
+        rows = slopes[:, self.place].reshape(-1, *self.shape)
         return _total(rows, [None if by is None else by[..., None] for by in each])
 
 
@@ -345,8 +340,8 @@ def _statistics(measure: Measure, atoms: ScalarAtoms) -> Statistics:
     total, size = xp.zeros_like(entropies[0, :]), xp.zeros_like(entropies[0, :])
     inner = xp.zeros_like(entropies)
     rows, columns = np.triu_indices(count, 1)
-    for part in pieces(len(rows), n, measure.budget, atoms.loc):
-        pair = np.stack([rows[part], columns[part]])
+    for chunk in pieces(len(rows), n, measure.budget, atoms.loc):
+        pair = np.stack([rows[chunk], columns[chunk]])
         owners = atoms.owners[pair]
         (x, y), (s, t) = _taken(atoms.loc, pair), _taken(atoms.scale, pair)
         values, magnitude = _between(measure, x, s, y, t, 0)

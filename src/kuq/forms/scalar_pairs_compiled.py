@@ -108,16 +108,16 @@ def _laplace_atom(scale, inverse, parameter):
     """σ/γ and its self affinity erfcx(σ/γ); H = (1 − erfcx)/2, by its terms where σ is small."""
     x = scale * inverse
     x = _FAR if x > _FAR else x
-    own = erfcx(x)
+    affinity = erfcx(x)
     low = x if x < 1.0 else 1.0
     error, fall = erf_and_fall(low)
     # (exp(x²) erf(x) − expm1(x²))/2 with exp(x²) = 1/(1 − fall)
     near = (error - fall) / (1.0 - fall)
-    return x, own, 0.5 * (near if x < 1.0 else 1.0 - own)
+    return x, affinity, 0.5 * (near if x < 1.0 else 1.0 - affinity)
 
 
 @inlined
-def _laplace_pair(gap, change, s, own, t, own2, parameter):
+def _laplace_pair(gap, change, s, affinity, t, affinity2, parameter):
     """½ erfcx + ½ erfcx less the affinity of X − Y ~ N(gap, σ²), all in bandwidths."""
     sigma = math.sqrt(s * s + t * t)
     sigma = sigma if sigma > 1e-100 else 1e-100
@@ -131,7 +131,7 @@ def _laplace_pair(gap, change, s, own, t, own2, parameter):
     exponent = 0.5 * sigma * sigma - gap
     whole = 2.0 * exp(exponent if exponent < 0.0 else 0.0)
     left = tail if inside else whole - tail
-    selves = 0.5 * (own + own2)
+    selves = 0.5 * (affinity + affinity2)
     return selves - 0.5 * (left + decay * erfcx(second)), selves
 
 
@@ -240,10 +240,10 @@ def _loop(name: str, atom: Any, pair: Any, several: bool) -> Callable[..., None]
                 fill(inner[m, :size], 0.0)
                 fill(entropies[m, start:stop], 0.0)
             for i in range(count):
-                own = entropies[owners[i], start:stop]
+                entropy = entropies[owners[i], start:stop]
                 for k in range(size):
                     a[i, k], b[i, k], alone = atom(s[i, k], v[k], parameter)
-                    own[k] += w[i, k] * alone if several else alone
+                    entropy[k] += w[i, k] * alone if several else alone
             for i in range(count):
                 for j in range(i + 1, count):
                     between = 2.0 * members[owners[i]] * members[owners[j]]
@@ -262,10 +262,10 @@ def _loop(name: str, atom: Any, pair: Any, several: bool) -> Callable[..., None]
                         target[k] += share * (weight * value)
                         subtracted[k] += between * (weight * amount)
             for m in range(members.size):
-                own = entropies[m, start:stop]
+                entropy = entropies[m, start:stop]
                 share = 2.0 * members[m] * (1.0 - members[m])
                 for k in range(size):
-                    own[k] = (own[k] + inner[m, k]) * u[k]
+                    entropy[k] = (entropy[k] + inner[m, k]) * u[k]
                     total[k] -= share * inner[m, k]
             for k in range(size):
                 total[k] *= u[k]

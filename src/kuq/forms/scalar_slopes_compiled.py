@@ -124,7 +124,7 @@ def _gaussian_pair(gap, change, u, v):
 
 
 @spliced
-def _pair_row(pair, x, s, i, j, units, found, size):
+def _pair_row(pair, x, s, i, j, units, terms, size):
     """D of two atoms, and its slopes by the location of the first and both scales."""
     for k in range(size):
         inverse = units[1, k]
@@ -136,10 +136,10 @@ def _pair_row(pair, x, s, i, j, units, found, size):
             _cut(s[j, k] * inverse),
         )
         slope = slope if difference > 0.0 else -slope
-        found[0, k] = value
-        found[1, k] = slope if difference != 0.0 else 0.0
-        found[2, k] = slope_s
-        found[3, k] = slope_t
+        terms[0, k] = value
+        terms[1, k] = slope if difference != 0.0 else 0.0
+        terms[2, k] = slope_s
+        terms[3, k] = slope_t
 
 
 @called
@@ -197,7 +197,7 @@ def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
         w = np.empty((count + 2, block))
         # Sums, and behind them the slopes of each.
         total = np.empty((sums + 3 * count * sloped, block))
-        found = np.empty((4, block))
+        terms = np.empty((4, block))
         # Of values, one over those of atoms, and ones.
         units = np.empty((3, block))
         heads = False
@@ -228,36 +228,36 @@ def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
                             _set(total, sums + (3 * b + p) * count + i, 0.0)
             for i in range(count):
                 for j in range(i + 1, count):
-                    _pair_row(pair, x, s, i, j, units, found, size)
+                    _pair_row(pair, x, s, i, j, units, terms, size)
                     if several:
                         _multiply(w, i, j, both)
                     for r in range(sums):
                         share = pairs[r, owners[i], owners[j]]
                         if share == 0.0:
                             continue
-                        _add(share, w, both, found, 0, total, r, size)
+                        _add(share, w, both, terms, 0, total, r, size)
                         for end_of_pair in range(2 if r < sloped else 0):
-                            own, other = (j, i) if end_of_pair else (i, j)
+                            moved, other = (j, i) if end_of_pair else (i, j)
                             for p in range(3):
-                                if targets[p, own] < 0:
+                                if targets[p, moved] < 0:
                                     continue
                                 factor = -share if p == 0 and end_of_pair else share
                                 weight = other if p == 2 else both
                                 slope = 1 if p == 0 else (2 + end_of_pair if p == 1 else 0)
-                                row = sums + (3 * r + p) * count + own
-                                _add(factor, w, weight, found, slope, total, row, size)
+                                row = sums + (3 * r + p) * count + moved
+                                _add(factor, w, weight, terms, slope, total, row, size)
             for i in range(count if heads else 0):
                 for k in range(size):
-                    found[0, k], found[1, k] = atom(s[i, k] * units[1, k])
+                    terms[0, k], terms[1, k] = atom(s[i, k] * units[1, k])
                 for r in range(sums):
                     share = alone[r, owners[i]]
                     if share == 0.0:
                         continue
-                    _add(share, w, i, found, 0, total, r, size)
+                    _add(share, w, i, terms, 0, total, r, size)
                     for p in range(1, 3 if r < sloped else 1):
                         if targets[p, i] >= 0:
                             row = sums + (3 * r + p) * count + i
-                            _add(share, w, i if p == 1 else one, found, 2 - p, total, row, size)
+                            _add(share, w, i if p == 1 else one, terms, 2 - p, total, row, size)
             for k in range(size if lost.size else 0):
                 kept, between = total[sums - 2, k], total[sums - 1, k]
                 if between > 0.0 and kept <= close * between:

@@ -113,8 +113,8 @@ class OverScales(AtomPairs, Expecting):
         kernel = measure.kernel
         assert isinstance(kernel, Radial)
         if isinstance(p.atoms, Points) and isinstance(q.atoms, Points):
-            x, y = p.atoms.value[..., :, None, :], q.atoms.value[..., None, :, :]
-            return mean_over_pairs(kernel.diagonal + between_points(measure, x, y), p, q)
+            values = kernel.diagonal + self.divergence(measure, p.atoms, q.atoms)
+            return mean_over_pairs(values, p, q)
         left, right = _promoted(p.atoms.expand(0), q.atoms.expand(1))
         overlap_at = _overlaps(measure, left, right)
 
@@ -223,11 +223,11 @@ def _overlaps(measure: Measure, p: Atoms, q: Atoms) -> Callable[[Array], Overlap
         count = _series_terms(measure, p, q)
         if count is None:
             return _in_pieces(measure, normal.overlap, p, q)
-        own = [_self_series(measure, law, count) for law in (p, q)]
+        selves = [_self_series(measure, law, count) for law in (p, q)]
         rows = [expansion.pair_sums(x, y, count) for _, (x, y) in _rows(measure, p, q)]
         cross, gap, tilt, shift = _joined(rows, axis=0)
         between = expansion.LogAffinity.of(cross, measure.rtol)
-        return expansion.Expansion(own[0], own[1], between, gap, tilt, shift).overlap
+        return expansion.Expansion(selves[0], selves[1], between, gap, tilt, shift).overlap
     # A point needs no factorisation of its own, and D is symmetric.
     if isinstance(p, Points):
         p, q = q, p
@@ -252,12 +252,12 @@ def _rows(measure: Measure, *laws: Atoms) -> Iterator[tuple[slice, list[Any]]]:
     """Parts of the first lead axis, along which laws of length one stay as they are."""
     count = max(law.lead[0] for law in laws)
     each = max(math.prod(law.lead[1:]) * law.size for law in laws)
-    for part in pieces(count, each, measure.budget, laws[0].reference):
-        yield part, [_part(law, part) for law in laws]
+    for chunk in pieces(count, each, measure.budget, laws[0].reference):
+        yield chunk, [_taken(law, chunk) for law in laws]
 
 
-def _part(law: Atoms, part: slice) -> Atoms:
-    return law if law.lead[0] == 1 else law.map(lambda a, _: a[part])
+def _taken(law: Atoms, chunk: slice) -> Atoms:
+    return law if law.lead[0] == 1 else law.map(lambda a, _: a[chunk])
 
 
 def _in_pieces(
@@ -265,15 +265,15 @@ def _in_pieces(
 ) -> Callable[[Array], Any]:
     """A function of scales and laws whose temporaries are as large as the event."""
 
-    def at_rows(t: Array, part: slice, some: list[Any]) -> Any:
+    def at_rows(t: Array, chunk: slice, atoms: list[Any]) -> Any:
         if t.shape[1] > 1:
-            t = t[:, part]
-        each = max(math.prod(law.lead) * law.size for law in some)
+            t = t[:, chunk]
+        each = max(math.prod(law.lead) * law.size for law in atoms)
         nodes = pieces(t.shape[0], each, measure.budget, t)
-        return _joined([function(t[k], *some) for k in nodes], axis=0)
+        return _joined([function(t[k], *atoms) for k in nodes], axis=0)
 
     def whole(t: Array) -> Any:
-        rows = [at_rows(t, part, some) for part, some in _rows(measure, *laws)]
+        rows = [at_rows(t, chunk, atoms) for chunk, atoms in _rows(measure, *laws)]
         return _joined(rows, axis=1)
 
     return whole
@@ -334,15 +334,15 @@ def _tail(measure: Measure, p: Atoms, above: float = 0.0) -> float:
 
     Results are infinite unless it is above the degree of the kernel.
     """
-    known = tail_order(p)
+    order = tail_order(p)
     degree = getattr(measure.kernel, "degree", None) or 0.0
-    if known < math.inf and is_traced(p.reference):
-        return max(known, degree + TRACED_DF)
-    return max(known, degree + above) if degree else known
+    if order < math.inf and is_traced(p.reference):
+        return max(order, degree + TRACED_DF)
+    return max(order, degree + above) if degree else order
 
 
 def over_scales(
-    measure: Measure, g: AtScale, window: Callable[[], Window], p: Atoms, atom_axes: int
+    measure: Measure, g: AtScale, make_window: Callable[[], Window], p: Atoms, atom_axes: int
 ) -> Array:
     """g at the single scale of the Gaussian kernel, or integrated over scales.
 
@@ -356,19 +356,19 @@ def over_scales(
         t = namespace(p.reference).reshape(t, (1,) * (1 + len(p.lead) - t.ndim) + tuple(t.shape))
         return g(t)[0][0]
     assert isinstance(kernel, ScaleMixture)
-    known = window()
+    window = make_window()
     if isinstance(bandwidth, float):
-        bandwidth = constants([bandwidth], known.moment)
+        bandwidth = constants([bandwidth], window.moment)
     return integrate(
         kernel,
         g,
-        known.moment,
-        known.smallest_variance,
+        window.moment,
+        window.smallest_variance,
         bandwidth,
         measure.rtol,
-        known.start_value,
-        order=known.order,
-        slope=known.slope,
-        cautious=known.cautious,
+        window.start_value,
+        order=window.order,
+        slope=window.slope,
+        cautious=window.cautious,
         block=LOW_RANK_NODES if isinstance(p, LowRanks) else BLOCK,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from kuq.distributions.atoms import Points
 from kuq.distributions.laws import Law, Stack
 from kuq.forms.directions import Piece, over_pieces, unit_vectors
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.sorted_draws import entropies_by_sorting
 
 
@@ -24,8 +24,7 @@ class Slices(Form):
     sampled = True
 
     def applies(self, problem: Problem) -> bool:
-        numpy = problem.reading in (Reading.COMPILED, Reading.NUMPY)
-        return problem.outnumbers_directions and problem.absolute and numpy
+        return problem.outnumbers_directions and problem.absolute and problem.numpy
 
     def scratch(self, problem: Problem) -> int:
         return problem.members
@@ -47,12 +46,12 @@ class Slices(Form):
             weights = None if stack.weights is None else members
             lines = Stack(tuple(_on_lines(stack, values, piece.entries)), weights)
             shape = values.shape[:2]
-            found = entropies_by_sorting(lines)
-            return [a.reshape(*a.shape[:-1], *shape).sum(axis=-2) for a in found]
+            entropies = entropies_by_sorting(lines)
+            return [a.reshape(*a.shape[:-1], *shape).sum(axis=-2) for a in entropies]
 
-        found = over_pieces(stack, vectors, measure.score.weights, measure.memory, sums)
+        totals = over_pieces(stack, vectors, measure.score.weights, measure.memory, sums)
         scale = _length(d) / vectors.shape[1]
-        entropies, pooled = (scale * values for values in found)
+        entropies, pooled = (scale * values for values in totals)
         return Statistics(entropies, 2 * (pooled - members @ entropies))
 
 
@@ -67,10 +66,10 @@ def _on_lines(stack: Stack, values: np.ndarray, entries: slice) -> list[Law]:
     lines, n, _ = values.shape
     for law in stack.groups:
         members, stop = int(law.atoms.lead[0]), start + int(law.atoms.lead[0]) * law.count
-        own = values[..., start:stop].reshape(lines * n, members, law.count).transpose(1, 0, 2)
+        draws = values[..., start:stop].reshape(lines * n, members, law.count).transpose(1, 0, 2)
         weights = law.weights
         if weights is not None:
             weights = np.tile(np.asarray(weights[:, entries], dtype=float), (1, lines, 1))
-        groups.append(Law(Points(own[..., None]), weights))
+        groups.append(Law(Points(draws[..., None]), weights))
         start = stop
     return groups

@@ -83,8 +83,8 @@ def _equal_steps(values: Array) -> Array:
     count = values.shape[-1]
     share = from_numpy(_shares(count), values)
     rows = pieces(values.shape[0], math.prod(values.shape[1:]), _AT_ONCE, values)
-    parts = [_gaps(xp.sort(values[part, ...], axis=-1, stable=False)) @ share for part in rows]
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    steps = [_gaps(xp.sort(values[chunk, ...], axis=-1, stable=False)) @ share for chunk in rows]
+    return steps[0] if len(steps) == 1 else xp.concat(steps, axis=0)
 
 
 @functools.lru_cache(maxsize=64)
@@ -96,7 +96,8 @@ def _shares(count: int) -> np.ndarray:
 
 def _weighted_steps(values: Array, weights: Array) -> Array:
     xp = namespace(values)
-    values, weights = _sorted(values, weights)
+    order = xp.argsort(values, axis=-1, stable=False)
+    values, weights = (xp.take_along_axis(a, order, axis=-1) for a in (values, weights))
     below = xp.cumulative_sum(weights, axis=-1)[..., :-1]
     # Summed from the other end: one less F would have no digits far out on the right.
     above = xp.flip(xp.cumulative_sum(xp.flip(weights, axis=-1), axis=-1), axis=-1)[..., 1:]
@@ -147,8 +148,8 @@ def _spread(stack: Stack) -> Array:
         members, count = group.atoms.lead[0], group.count
         weights = group.full_weights()
         for m in range(members):
-            own = xp.zeros_like(values)
-            left, right = own[..., :start], own[..., start + count :]
+            zeros = xp.zeros_like(values)
+            left, right = zeros[..., :start], zeros[..., start + count :]
             row = xp.concat([left, weights[m], right], axis=-1)
             steps.append(
                 xp.cumulative_sum(xp.take_along_axis(row, order, axis=-1), axis=-1)[..., :-1]
@@ -159,12 +160,6 @@ def _spread(stack: Stack) -> Array:
     for m, step in enumerate(steps):
         spread = spread + w[m] * (step - mean) ** 2
     return 2 * xp.sum(spread * gaps, axis=-1)
-
-
-def _sorted(values: Array, weights: Array) -> tuple[Array, Array]:
-    xp = namespace(values)
-    order = xp.argsort(values, axis=-1, stable=False)
-    return xp.take_along_axis(values, order, axis=-1), xp.take_along_axis(weights, order, axis=-1)
 
 
 def _gaps(values: Array) -> Array:

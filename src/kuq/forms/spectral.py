@@ -17,7 +17,7 @@ import numpy as np
 from kuq.distributions.atoms import Normals, Points, Products, to_products
 from kuq.distributions.laws import Stack
 from kuq.expectations.scales import is_narrow
-from kuq.forms.form import Form, Measure, Problem, Reading, Statistics
+from kuq.forms.form import Form, Measure, Problem, Statistics
 from kuq.forms.point_pairs import between_points
 from kuq.kernels.base import ScaleMixture
 
@@ -44,9 +44,8 @@ class Spectral(Form):
         heavy = any(group.kind is Products and not group.itself for group in problem.groups)
         single = all(group.atoms == 1 for group in problem.groups)
         line = problem.dimension == 1 and problem.only(Points, Normals, Products)
-        numpy = problem.reading in (Reading.COMPILED, Reading.NUMPY)
         kernel = isinstance(problem.score, ScaleMixture) and not is_narrow(problem.score)
-        return heavy and single and line and numpy and kernel
+        return heavy and single and line and problem.numpy and kernel
 
     def scratch(self, problem: Problem) -> int:
         return 256 * max(group.inner for group in problem.groups)
@@ -72,8 +71,8 @@ class Spectral(Form):
         of_points = shares * np.stack([member.is_point for member in members])
         pointed = np.sum(of_points, axis=0)  # their weight, (n,)
         spread: np.ndarray = np.zeros_like(weights)
-        for part in (np.stack(real), np.stack(imaginary)):
-            spread = spread + _spread(part, shares[..., None]) - _spread(part, of_points[..., None])
+        for x in (np.stack(real), np.stack(imaginary)):
+            spread = spread + _spread(x, shares[..., None]) - _spread(x, of_points[..., None])
         total = _with_left_tail(2 * weights * spread) + 2 * pointed * (1 - pointed) * beyond
         close = _DIGITS / measure.rtol
         kept = nodes.usable & (total > close * close * np.max(np.stack(entropies), axis=0))

@@ -22,7 +22,7 @@ from kuq.forms.evidential import (
     EvidentialScales,
 )
 from kuq.forms.exponential_draws import ExponentialDraws
-from kuq.forms.form import Crossing, Form, Problem, Reading
+from kuq.forms.form import Crossing, Form, Problem
 from kuq.forms.fourier import Fourier
 from kuq.forms.frequencies import Frequencies
 from kuq.forms.gram import Gram
@@ -109,22 +109,22 @@ def plan(problem: Problem) -> Plan:
         method = "exact" if exact else forms[0].method
         return Plan(forms, forms[0].scratch(problem), method)
     apart = problem.of_groups(draws=True), problem.of_groups(draws=False)
-    plans = [plan(part) for part in apart]
+    plans = [plan(subproblem) for subproblem in apart]
     method = worst_method(*(each.method for each in plans))
     return Plan(forms, max(each.scratch for each in plans), method, apart)
 
 
 def _applicable(problem: Problem) -> tuple[Form, ...]:
     """A difference is not mended by another difference, and nothing by a sample."""
-    found: list[Form] = []
+    forms: list[Form] = []
     for form in FORMS:
-        mends = not found or not (found[-1].cancels(problem) and form.cancels(problem))
-        mends = mends and not (found and form.sampled)
+        mends = not forms or not (forms[-1].cancels(problem) and form.cancels(problem))
+        mends = mends and not (forms and form.sampled)
         if mends and form.applies(problem):
-            found.append(form)
-    if not found:
+            forms.append(form)
+    if not forms:
         raise no_form(problem)
-    return tuple(found)
+    return tuple(forms)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -141,7 +141,7 @@ def no_form(problem: Problem) -> NoClosedFormError:
 
 
 def _no_directions(problem: Problem) -> ParameterError:
-    if problem.reading not in (Reading.COMPILED, Reading.NUMPY):
+    if not problem.numpy:
         return ParameterError(
             "directions need arrays on the CPU whose values can be read, and have no gradient; "
             "pass tensor.detach(), call outside of jit and grad, or leave directions out"

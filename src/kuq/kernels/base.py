@@ -70,18 +70,18 @@ class Score(ABC):
 
         Equal ones are the same object, so that looking a plan up compares nothing.
         """
-        known = ("bandwidth", "weights", *_REMEMBERED)
-        settings = tuple([item for item in vars(self).items() if item[0] not in known])
+        left_out = ("bandwidth", "weights", *_REMEMBERED)
+        settings = tuple([item for item in vars(self).items() if item[0] not in left_out])
         try:
-            found = _BARE.get((type(self), settings))
+            bare = _BARE.get((type(self), settings))
         except TypeError:  # arrays among the settings of somebody's kernel
             return self._with_settings(settings)
-        if found is None:
-            found = self._with_settings(settings)
+        if bare is None:
+            bare = self._with_settings(settings)
             if len(_BARE) > _MOST_BARE:
                 _BARE.clear()
-            _BARE[type(self), settings] = found
-        return cast(Self, found)
+            _BARE[type(self), settings] = bare
+        return cast(Self, bare)
 
     def _with_settings(self, settings: tuple[tuple[str, Any], ...]) -> Self:
         new = object.__new__(type(self))
@@ -111,10 +111,10 @@ class Score(ABC):
         return mine.keys() == theirs.keys() and all(same_value(mine[k], theirs[k]) for k in mine)
 
     def __hash__(self) -> int:
-        found = vars(self).get("_hash")
-        if found is None:
-            found = vars(self)["_hash"] = hash(repr(self))
-        return found
+        code = vars(self).get("_hash")
+        if code is None:
+            code = vars(self)["_hash"] = hash(repr(self))
+        return code
 
 
 #: What a score remembers of itself, beside its settings.

@@ -53,9 +53,9 @@ def kernel_cards(
     if need is None:
         return KernelCards([score.card for score in (catalogue() if scores is None else scores)])
     needs = asked(need)
-    known = (*catalogue(), *structured()) if scores is None else scores
-    found = [(score.card, reasons(score, needs)) for score in known]
-    fitting = [(card, why) for card, why in found if why is not None]
+    candidates = (*catalogue(), *structured()) if scores is None else scores
+    answers = [(score.card, reasons(score, needs)) for score in candidates]
+    fitting = [(card, why) for card, why in answers if why is not None]
     return KernelCards(
         [card for card, _ in fitting],
         reasons=[why for _, why in fitting],

@@ -12,7 +12,7 @@ from kuq.kernels.base import Kernel, Scaled, Score, Sum, Transformed
 def weighted(score: Score, weights: Array) -> Kernel:
     """The same score with weights over the event; a weight of zero leaves a coordinate out."""
     if isinstance(score, Sum):
-        return Sum(tuple(weighted(part, weights) for part in score.kernels))
+        return Sum(tuple(weighted(kernel, weights) for kernel in score.kernels))
     if isinstance(score, Scaled):
         return Scaled(weighted(score.kernel, weights), score.factor)
     if not isinstance(score, Kernel) or isinstance(score, Transformed):

@@ -90,8 +90,8 @@ def parse_score(text: str) -> Score:
     if len(given) > form.most or (form.bandwidth and not given):
         raise ParameterError(f"the score {name!r} is written {form.example}; got {text!r}")
     values = [
-        part if form.bandwidth and place == 0 and median_factor(part) else _number(part, text)
-        for place, part in enumerate(given)
+        word if form.bandwidth and place == 0 and median_factor(word) else _number(word, text)
+        for place, word in enumerate(given)
     ]
     score = form.make(*values)
     return multi_scale(cast(Bounded, score)) if several else score
@@ -150,11 +150,11 @@ def score_name(score: Score) -> str:
     return repr(score)
 
 
-def _number(part: str, text: str) -> float:
+def _number(word: str, text: str) -> float:
     try:
-        value = float(part)
+        value = float(word)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ParameterError(f"{part!r} in the score {text!r} is not a number")
+        raise ParameterError(f"{word!r} in the score {text!r} is not a number")
     return value

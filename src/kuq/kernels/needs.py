@@ -77,11 +77,11 @@ def _samples(score: Score) -> str | None:
 
 
 def _exact(score: Score) -> str | None:
-    closed = (Gaussian, Laplace, LogScore, SquaredError)
+    closed_forms = (Gaussian, Laplace, LogScore, SquaredError)
     base = _base(score)
-    known = isinstance(base, closed) or (isinstance(base, Energy) and base.beta == 1)
+    closed = isinstance(base, closed_forms) or (isinstance(base, Energy) and base.beta == 1)
     plain = not isinstance(score, Transformed)
-    return "closed form for scalar normals" if known and plain else None
+    return "closed form for scalar normals" if closed and plain else None
 
 
 def _fields(score: Score) -> str | None:
@@ -126,23 +126,23 @@ def structured() -> tuple[Score, ...]:
 def asked(need: str | Iterable[str]) -> tuple[Need, ...]:
     """Needs by name; a text may hold several, with commas between them."""
     names = need.split(",") if isinstance(need, str) else list(need)
-    known = {one.name: one for one in NEEDS}
+    by_name = {one.name: one for one in NEEDS}
     wanted = []
     for name in (str(name).strip().lower() for name in names):
-        if name not in known:
-            raise ParameterError(f"a need is one of {', '.join(known)}; got {name!r}")
-        if known[name] not in wanted:
-            wanted.append(known[name])
+        if name not in by_name:
+            raise ParameterError(f"a need is one of {', '.join(by_name)}; got {name!r}")
+        if by_name[name] not in wanted:
+            wanted.append(by_name[name])
     if not wanted:
-        raise ParameterError(f"name at least one need of {', '.join(known)}")
+        raise ParameterError(f"name at least one need of {', '.join(by_name)}")
     return tuple(wanted)
 
 
 def reasons(score: Score, needs: tuple[Need, ...]) -> tuple[str, ...] | None:
     """Why a score meets all needs, one reason each, or None if it misses one."""
-    found = [need.reason(score) for need in needs]
-    known = tuple(reason for reason in found if reason is not None)
-    return known if len(known) == len(found) else None
+    answers = [need.reason(score) for need in needs]
+    texts = tuple(reason for reason in answers if reason is not None)
+    return texts if len(texts) == len(answers) else None
 
 
 def why_none(needs: tuple[Need, ...]) -> str:

@@ -20,10 +20,10 @@ def median_factor(bandwidth: str) -> float | None:
     >>> median_factor("median"), median_factor("median*0.5"), median_factor("mean")
     (1.0, 0.5, None)
     """
-    found = _MEDIAN.fullmatch(bandwidth)
-    if found is None:
+    match = _MEDIAN.fullmatch(bandwidth)
+    if match is None:
         return None
-    factor = float(found[1] or 1.0)
+    factor = float(match[1] or 1.0)
     return factor if 0 < factor < math.inf else None
 
 

@@ -102,12 +102,10 @@ class Differences:
 
     def __call__(self, x: Array) -> Array:
         if self.max_lag is not None:
-            gap = self._neighbours(x)
-            return self._powers(gap)
+            return self._powers(self._neighbours(x))
         flat = flatten_event(x, self.event_ndim)
         first, second = self._pairs(flat.shape[-1])
-        gap = flat[..., first] - flat[..., second]
-        powers = self._powers(gap)
+        powers = self._powers(flat[..., first] - flat[..., second])
         if self.weights is None:
             return powers
         return powers * from_numpy(np.sqrt(self.weights[first, second]), powers)
@@ -116,8 +114,8 @@ class Differences:
         xp = namespace(gap)
         size = xp.abs(gap)
         zero = size <= 0
-        some = xp.where(zero, xp.ones_like(size), size) ** self.power
-        return math.sqrt(2) * xp.where(zero, xp.zeros_like(size), some)
+        powers = xp.where(zero, xp.ones_like(size), size) ** self.power
+        return math.sqrt(2) * xp.where(zero, xp.zeros_like(size), powers)
 
     def _pairs(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         if d < 2:

@@ -28,11 +28,11 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], digest: str = "") -> str:
         if value.dtype == object or name == _DIGEST:
             raise ParameterError(f"the array {name!r} cannot be kept: {value.dtype} of that name")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as part:
-        with part.open("w+b") as file:
+    with replacing(path) as temporary:
+        with temporary.open("w+b") as file:
             _write_npz(file, {_DIGEST: np.array(digest), **plain})
-            _seal(file)
-        return file_digest(part)
+            file.write(_content_digest(file))  # over the zeros at the end
+        return file_digest(temporary)
 
 
 def _write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
@@ -41,14 +41,8 @@ def _write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
         # A file of this format may end with a comment: the place of the digest.
         archive.comment = b"0" * LENGTH
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, array, allow_pickle=False)
-
-
-def _seal(file: BinaryIO) -> None:
-    """Put the digest of all bytes before it at the end."""
-    digest = _content_digest(file)
-    file.write(digest)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def _content_digest(file: BinaryIO) -> bytes:
@@ -57,9 +51,9 @@ def _content_digest(file: BinaryIO) -> bytes:
     file.seek(0)
     digest = hashlib.sha256()
     while left:
-        part = file.read(min(2**20, left))
-        digest.update(part)
-        left -= len(part)
+        chunk = file.read(min(2**20, left))
+        digest.update(chunk)
+        left -= len(chunk)
     return digest.hexdigest().encode()
 
 

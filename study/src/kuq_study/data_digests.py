@@ -24,17 +24,17 @@ class DataDigests:
 
     def __init__(self, data_dir: Path | None) -> None:
         self._data_dir = data_dir
-        self._found: dict[str, str | Exception] = {}
+        self._digests: dict[str, str | Exception] = {}
 
     def filled(self, cell: Cell, before: str) -> tuple[Cell, str]:
         """The cell with its digest, and why it could not be found, empty where it could.
 
         Without the data the digest is ``before``, that of what the store has.
         """
-        found = self._of(cell)
-        if isinstance(found, str):
-            return dataclasses.replace(cell, data_digest=found), ""
-        return dataclasses.replace(cell, data_digest=before), f"{type(found).__name__}: {found}"
+        outcome = self._of(cell)
+        if isinstance(outcome, str):
+            return dataclasses.replace(cell, data_digest=outcome), ""
+        return dataclasses.replace(cell, data_digest=before), f"{type(outcome).__name__}: {outcome}"
 
     def _of(self, cell: Cell) -> str | Exception:
         if not procedure_of(cell).learns:
@@ -42,15 +42,15 @@ class DataDigests:
                 return ""
             key = "folder"
         else:
-            own = cell.dataset in cell.entries
-            seed = cell.seed if own else None  # which chooses among rows of the same files
+            of_the_user = cell.dataset in cell.entries
+            seed = cell.seed if of_the_user else None  # which chooses among rows of the same files
             key = digest({"name": cell.dataset, "seed": seed, "options": dict(cell.data)})
-        if key not in self._found:
+        if key not in self._digests:
             try:
-                self._found[key] = self._read(cell)
+                self._digests[key] = self._read(cell)
             except Exception as error:  # code of the user's own may raise anything
-                self._found[key] = error
-        return self._found[key]
+                self._digests[key] = error
+        return self._digests[key]
 
     def _read(self, cell: Cell) -> str:
         if not procedure_of(cell).learns:

@@ -99,17 +99,15 @@ class Evidence:
             {
                 name: arrays
                 for name, arrays in self.fields.items()
-                if not name.removesuffix("-shifted").endswith(tuple(f"-{own}" for own in OURS))
+                if not name.removesuffix("-shifted").endswith(tuple(f"-{r}" for r in OURS))
             },
             measured=self.measured,
         )
 
     def of(self, experiment: str, quantity: str, component: str | None = None) -> list[Record]:
         """All records of a quantity; those without a component answer for any."""
-        found = self._by_quantity.get((experiment, quantity), [])
-        if component is None:
-            return list(found)
-        return [r for r in found if r.component in (component, "")]
+        records = self._by_quantity.get((experiment, quantity), [])
+        return [r for r in records if component is None or r.component in (component, "")]
 
     def single(self, experiment: str, quantity: str, component: str | None = None) -> list[Record]:
         """The records of a quantity that stand by themselves, not along a curve."""
@@ -166,7 +164,7 @@ def estimates(
 
 
 def with_bounds(
-    found: Mapping[CellKey, Estimate],
+    means: Mapping[CellKey, Estimate],
     low: Mapping[CellKey, Mapping[int, float]],
     high: Mapping[CellKey, Mapping[int, float]],
 ) -> dict[CellKey, Estimate]:
@@ -175,7 +173,7 @@ def with_bounds(
     That is right where seeds have the same test rows, and wider than needed where each has its own.
     """
     bounded = {}
-    for cell, e in found.items():
+    for cell, e in means.items():
         ends = low.get(cell), high.get(cell)
         if ends[0] and ends[1]:
             bottom, top = (statistics.fmean(end.values()) for end in ends if end)

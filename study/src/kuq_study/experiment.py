@@ -23,7 +23,7 @@ PAPER = "paper"
 SMOKE = "smoke"
 #: The preset that is taken when none is named, where the file has it.
 DEFAULT = "quick"
-#: Bytes of a name: a key has four of them and a seed, and becomes the name of a file.
+#: Bytes of a name: a key has four of them and a seed, and two become the name of a file.
 _LONGEST = 48
 
 
@@ -145,14 +145,14 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
     file = from_table(_File, table, "the file")
     _check_name(file.experiment, "'experiment' of the file")
     presets = {
-        name: from_table(_Preset, _table(part, f"[preset.{name}]"), f"[preset.{name}]")
-        for name, part in file.preset.items()
+        name: from_table(_Preset, _table(settings, f"[preset.{name}]"), f"[preset.{name}]")
+        for name, settings in file.preset.items()
     }
     if preset is None:
         preset = DEFAULT if DEFAULT in presets else PAPER
     if preset != PAPER and preset not in presets:
-        known = ", ".join(sorted({PAPER, *presets}))
-        raise ParameterError(f"there is no preset {preset!r}; there are: {known}")
+        names = ", ".join(sorted({PAPER, *presets}))
+        raise ParameterError(f"there is no preset {preset!r}; there are: {names}")
     entries = _entries(file, folder)
     procedure = find_procedure(file.procedure, entries)
     # All presets are checked, so that a mistake shows before the day when one is needed.
@@ -161,7 +161,7 @@ def _experiment(table: Mapping[str, Any], folder: Path, preset: str | None) -> E
         where = f"[preset.{name}.grid]"
         refuse_unknown(changes.grid, file.grid, where)
         merged = {
-            grid: _merged(part, changes.grid.get(grid, {})) for grid, part in file.grid.items()
+            grid: _merged(base, changes.grid.get(grid, {})) for grid, base in file.grid.items()
         }
         place = "" if name == PAPER else f" at the preset {name!r}"
         grids[name] = _grids(_with_curves(_with_likes(merged)), procedure, entries, place)
@@ -194,11 +194,11 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
 
 def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Grids that are ``like`` another one have its settings, but for those of their own."""
-    found = {}
+    grids = {}
     for name, table in tables.items():
         model = table.get("like") if isinstance(table, Mapping) else None
         if model is None:
-            found[name] = table
+            grids[name] = table
             continue
         if (
             not isinstance(model, str)
@@ -208,17 +208,17 @@ def _with_likes(tables: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError(
                 f"[grid.{name}] is like {model!r}, which must be a grid with settings of its own"
             )
-        own = {key: value for key, value in table.items() if key != "like"}
-        found[name] = _merged(tables[model], own)
-    return found
+        changes = {key: value for key, value in table.items() if key != "like"}
+        grids[name] = _merged(tables[model], changes)
+    return grids
 
 
 def _with_curves(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Grids that have ``epochs`` become one grid for each of them."""
-    found = {}
+    grids = {}
     for name, table in tables.items():
         if not isinstance(table, Mapping) or "epochs" not in table:
-            found[name] = table
+            grids[name] = table
             continue
         lengths = table["epochs"]
         whole = isinstance(lengths, list) and all(type(n) is int and n > 0 for n in lengths)
@@ -229,14 +229,14 @@ def _with_curves(tables: Mapping[str, Any]) -> dict[str, Any]:
             )
         rest = {key: value for key, value in table.items() if key != "epochs"}
         for length in lengths:
-            if f"{name}-{length}" in {*found, *tables}:
+            if f"{name}-{length}" in {*grids, *tables}:
                 raise ParameterError(
                     f"[grid.{name}] with 'epochs' makes a grid {name}-{length}, and there is one "
                     "of that name; rename it"
                 )
             point = {"model": {"max_epochs": length}, "evaluation": {"training": length}}
-            found[f"{name}-{length}"] = _merged(rest, point)
-    return found
+            grids[f"{name}-{length}"] = _merged(rest, point)
+    return grids
 
 
 def _grids(
@@ -279,7 +279,7 @@ def _grids(
 
 def _entries(file: _File, folder: Path) -> dict[str, Entry]:
     """The code of the user's own, by the names that the grids use."""
-    found = {}
+    entries = {}
     for kind, named in (
         ("datasets", file.datasets),
         ("models", file.models),
@@ -287,12 +287,12 @@ def _entries(file: _File, folder: Path) -> dict[str, Entry]:
     ):
         for name, text in named.items():
             where = f"{name!r} of [{kind}]"
-            if name in found:
+            if name in entries:
                 raise ParameterError(f"{where} is a name that is used twice; give it another")
-            found[name] = Entry.parse(str(text), folder, where)
+            entries[name] = Entry.parse(str(text), folder, where)
     if ":" in file.procedure:
-        found[file.procedure] = Entry.parse(file.procedure, folder, "'procedure'")
-    return found
+        entries[file.procedure] = Entry.parse(file.procedure, folder, "'procedure'")
+    return entries
 
 
 def _merged(base: Any, changes: Any) -> Any:

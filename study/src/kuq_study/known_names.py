@@ -48,15 +48,15 @@ def check_learners(
 
 def _check(
     names: Iterable[str],
-    known: Iterable[str],
+    catalogue: Iterable[str],
     entries: Mapping[str, Entry],
     what: str,
     table: str,
     where: str,
 ) -> None:
     for name in names:
-        if name not in known and name not in entries:
+        if name not in catalogue and name not in entries:
             raise ParameterError(
                 f"{where} names the {what} {name!r}, which is not known; there are "
-                f"{', '.join(known)}, and those of the table {table}"
+                f"{', '.join(catalogue)}, and those of the table {table}"
             )

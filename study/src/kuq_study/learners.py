@@ -13,7 +13,12 @@ from kuq.datasets.base import Dataset, Split
 from kuq.errors import ParameterError
 from kuq.kernels.bandwidth import median_bandwidth
 from kuq_study.cell import Cell
-from kuq_study.model_settings import ModelSettings, backbone_settings, recipe
+from kuq_study.model_settings import (
+    ModelSettings,
+    backbone_settings,
+    recipe,
+    without_never,
+)
 from kuq_study.procedure import Context
 
 #: How often the state of a training is written.
@@ -38,12 +43,12 @@ def load_data(cell: Cell, context: Context) -> Dataset:
 
 def load_own_data(cell: Cell, data_dir: Path | None) -> Dataset:
     """What the user's own function gives."""
-    found = cell.entries[cell.dataset].load()(data_dir, cell.seed, **cell.data)
-    if not isinstance(found, Dataset):
+    data = cell.entries[cell.dataset].load()(data_dir, cell.seed, **cell.data)
+    if not isinstance(data, Dataset):
         raise ParameterError(
-            f"{cell.dataset!r} must return a kuq.datasets.Dataset, got {type(found).__name__}"
+            f"{cell.dataset!r} must return a kuq.datasets.Dataset, got {type(data).__name__}"
         )
-    return found
+    return data
 
 
 def _fewer(data: Dataset, rows: int, seed: int) -> Dataset:
@@ -67,7 +72,7 @@ def make_model(cell: Cell, seed: int, **more: Any) -> Any:
     ``fit(x, y, validation=(x, y))``, ``predict(x)`` and ``predict_distribution(x)``.
     """
     if cell.representation in cell.entries:
-        options = {name: _option(value) for name, value in cell.model.items()}
+        options = without_never(cell.model)
         return cell.entries[cell.representation].load()(seed=seed, **options, **more)
     # Here: they need an extra, and seconds.
     from kuq.nn import FNO, MLP, ConvNeXt, EfficientNetLite0, Regressor
@@ -116,11 +121,6 @@ def fit_model(
             raise
         state.unlink()  # damaged, or of another version of kuq
         return model.fit(x, y, validation=validation, **more)
-
-
-def _option(value: Any) -> Any:
-    """TOML has no word for None: "never", as in patience = "never"."""
-    return None if value == "never" else value
 
 
 def squared_errors(prediction: Any, target: Any) -> np.ndarray:

@@ -161,25 +161,30 @@ def recipe(representation: str, table: Mapping[str, Any]) -> dict[str, Any]:
     None of them is left to the defaults of kuq, which may get better while the paper stays what it
     is. "never" is None here.
     """
-    found: dict[str, Any] = dataclasses.asdict(ModelSettings()) | dict(table)
-    backbone = found["backbone"]
+    settings: dict[str, Any] = dataclasses.asdict(ModelSettings()) | dict(table)
+    backbone = settings["backbone"]
     if isinstance(backbone, str):
         backbone = _NAMED.get(backbone, backbone)
     kind = backbone if isinstance(backbone, str) else backbone["kind"]
     for name in (*OF_THE_MACHINE, *(() if backbone == "mlp" else _OF_TABLES)):
         if name not in table:
-            del found[name]
+            del settings[name]
     flow = representation == "flow"
     left_open = {
         "n_members": 1 if representation == "evidential" else 10,
         "n_train_samples": _PAIRS_OF_FLOWS.get(kind, 2) if flow else _DRAWS.get(kind, 3),
         "noise_channels": 16 if kind == "mlp" else 1,
     }
-    found |= {name: value for name, value in left_open.items() if found[name] == "never"}
-    if found.get("norm") == "auto":
-        found["norm"] = "layer" if representation in _NORMALISED else "none"
-    found |= {"backbone": backbone, "loss": _LOSSES[representation]}
-    return {name: None if value == "never" else value for name, value in found.items()}
+    settings |= {name: value for name, value in left_open.items() if settings[name] == "never"}
+    if settings.get("norm") == "auto":
+        settings["norm"] = "layer" if representation in _NORMALISED else "none"
+    settings |= {"backbone": backbone, "loss": _LOSSES[representation]}
+    return without_never(settings)
+
+
+def without_never(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as Python has them: None for "never", as in patience = "never"."""
+    return {name: None if value == "never" else value for name, value in table.items()}
 
 
 def backbone_settings(table: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:

@@ -40,8 +40,8 @@ def score_named(name: str, cell: Cell, bandwidth: float) -> Score:
             f"there is no score {name!r}; there are {', '.join(SCORES)}, and those of the file's "
             "table [scores]"
         )
-    found = cell.entries[name].load()
-    score = found if isinstance(found, Score) else found(bandwidth)
+    loaded = cell.entries[name].load()
+    score = loaded if isinstance(loaded, Score) else loaded(bandwidth)
     if not isinstance(score, Score):
         raise ParameterError(f"the score {name!r} must be a kuq score, got {score!r}")
     return score
@@ -53,10 +53,10 @@ def scores_for(cell: Cell, prediction: Prediction, bandwidth: float) -> dict[str
     As in the paper, the log score is left out for samples, which have no density, and for
     mixtures, whose entropy has no closed form.
     """
-    found = {name: score_named(name, cell, bandwidth) for name in cell.scores}
+    scores = {name: score_named(name, cell, bandwidth) for name in cell.scores}
     if _has_log_score(prediction):
-        return found
-    return {name: score for name, score in found.items() if not isinstance(score, LogScore)}
+        return scores
+    return {name: score for name, score in scores.items() if not isinstance(score, LogScore)}
 
 
 def _has_log_score(prediction: Prediction) -> bool:

@@ -22,19 +22,19 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     name are refused before anything is written.
     """
     listed = folder / LIST
-    known = _known(listed)
-    kinds = {name: _listed(known.get(name, ())) for name in files}
+    digests = _read_list(listed)
+    kinds = {name: _listed(digests.get(name, ())) for name in files}
     for name, kind in kinds.items():
         check_target(folder / name, kind)
     check_target(listed, _LIST)
     new = {name: [_digest(text.encode())] for name, text in files.items()}
-    both = {name: [*new.get(name, ()), *known.get(name, ())] for name in {**known, **new}}
+    both = {name: [*new.get(name, ()), *digests.get(name, ())] for name in {**digests, **new}}
     for parent in {folder, *((folder / name).parent for name in files)}:
         parent.mkdir(parents=True, exist_ok=True)
     _write_list(listed, both)  # a process that is killed leaves old and new files
     for name, text in files.items():
         write_text(folder / name, text, kinds[name])
-    _write_list(listed, {**known, **new})
+    _write_list(listed, {**digests, **new})
 
 
 def _write_list(path: Path, digests: Mapping[str, list[str]]) -> None:
@@ -42,7 +42,7 @@ def _write_list(path: Path, digests: Mapping[str, list[str]]) -> None:
     write_text(path, json.dumps(content, indent=1) + "\n", _LIST)
 
 
-def _known(path: Path) -> dict[str, list[str]]:
+def _read_list(path: Path) -> dict[str, list[str]]:
     if not is_ours(path, _LIST):
         return {}
     files: dict[str, list[str]] = json.loads(path.read_bytes())["files"]
@@ -58,8 +58,8 @@ def _is_list(path: Path) -> bool:
 _LIST = Kind("the list of a report's files", _is_list)
 
 
-def _listed(known: Collection[str]) -> Kind:
-    return Kind("a file of a report", lambda path: _digest(path.read_bytes()) in known)
+def _listed(digests: Collection[str]) -> Kind:
+    return Kind("a file of a report", lambda path: _digest(path.read_bytes()) in digests)
 
 
 def _digest(content: bytes) -> str:

@@ -43,10 +43,6 @@ class Context:
         save_arrays(path, arrays)
 
 
-def _everything(cell: Cell) -> dict[str, Any]:
-    return cell.settings()
-
-
 @final
 @dataclass(frozen=True)
 class Procedure:
@@ -62,7 +58,7 @@ class Procedure:
 
     predict: Callable[[Cell, Context], Mapping[str, Any]]
     evaluate: Callable[[Cell, Mapping[str, Any], Context], Iterable[Record]]
-    depends_on: Callable[[Cell], Mapping[str, Any]] = _everything
+    depends_on: Callable[[Cell], Mapping[str, Any]] = Cell.settings
     options: type[Any] | None = None
     learns: bool = False
 
@@ -87,9 +83,9 @@ def find_procedure(name: str, entries: Mapping[str, Any]) -> Procedure:
             f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}, and your own as "
             "'file.py:name'"
         )
-    found = entries[name].load()
-    if not isinstance(found, Procedure):
+    procedure = entries[name].load()
+    if not isinstance(procedure, Procedure):
         raise ParameterError(
-            f"{name!r} must be a kuq_study.Procedure(predict, evaluate), got {found!r}"
+            f"{name!r} must be a kuq_study.Procedure(predict, evaluate), got {procedure!r}"
         )
-    return found
+    return procedure

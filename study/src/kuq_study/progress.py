@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO, final
 
 from kuq_study.cell import Cell
-from kuq_study.worker import PROGRESS, CellResult
+from kuq_study.worker import CellResult, note_file
 
 #: Seconds between lines on the whole where there is no terminal to rewrite a line on.
 _QUIET = 30.0
@@ -93,7 +93,7 @@ class Progress:
 def _note(run: Path, cell: Cell) -> str:
     """What the cell last said of itself."""
     try:
-        note = json.loads((run / PROGRESS / f"{cell.key.replace('/', '~')}.json").read_text())
+        note = json.loads(note_file(run, cell).read_text())
         return f"{note['stage']} {note['fraction']:.0%}"
     except (OSError, ValueError, KeyError, TypeError):
         return "waits"

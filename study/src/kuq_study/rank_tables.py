@@ -57,8 +57,8 @@ def ranked_values(evidence: Evidence, protocol: Protocol) -> dict[CellKey, float
     learning = protocol.experiment == "active_learning"
     records = final_values(evidence.of(*of)) if learning else evidence.single(*of)
     if protocol.ratios:
-        found = estimates(by_cell(records), factors=True)
-        return {cell: math.log(value.mean) for cell, value in found.items() if value.mean > 0}
+        means = estimates(by_cell(records), factors=True)
+        return {cell: math.log(value.mean) for cell, value in means.items() if value.mean > 0}
     return {cell: value.mean for cell, value in estimates(by_cell(records)).items()}
 
 
@@ -77,7 +77,7 @@ def protocol_ranking(
     return ranking(
         ranked_values(evidence, protocol),
         higher_is_better=protocol.higher_is_better,
-        representations=None if representation is None else (representation,),
+        representation=representation,
         by_task=protocol.by_task and representation is None,
         tie=protocol.tie if ties else 0.0,
     )
@@ -95,12 +95,11 @@ def _table(evidence: Evidence, protocol: Protocol) -> Table | None:
     if total is None:
         return None
     paper = paper_ranks()[protocol.experiment] if evidence.measured else {}
-    found = {method for _, method in total.cases}
     rows = []
-    for method in ordered(found, REPRESENTATIONS):
-        part = protocol_ranking(evidence, protocol, method, ties=True)
+    for method in ordered({method for _, method in total.cases}, REPRESENTATIONS):
+        of_method = protocol_ranking(evidence, protocol, method, ties=True)
         label = name_of(method, REPRESENTATIONS).text
-        rows.append(((label,), _entries(part, total.scores, paper.get(method, {}))))
+        rows.append(((label,), _entries(of_method, total.scores, paper.get(method, {}))))
     label = "Task-weighted" if protocol.by_task else "Average"
     rows.append(((label,), _entries(total, total.scores, paper.get("all", {}))))
     names = {**SCORES, **RANDOM}
@@ -124,18 +123,18 @@ def _tie(protocol: Protocol) -> str:
 
 
 def _entries(
-    part: Ranking | None, scores: tuple[str, ...], paper: Mapping[str, float]
+    ranks: Ranking | None, scores: tuple[str, ...], paper: Mapping[str, float]
 ) -> tuple[Entry, ...]:
     row: list[tuple[Estimate | None, float | None]] = []
     for score in scores:
         ours = None
-        if part is not None and score in part.scores:
-            place = part.scores.index(score)
-            mean = float(part.result.average[place])
-            low, high = (float(end) for end in part.result.interval[place])
-            if part.datasets < 2:  # there is nothing to redraw
+        if ranks is not None and score in ranks.scores:
+            place = ranks.scores.index(score)
+            mean = float(ranks.result.average[place])
+            low, high = (float(end) for end in ranks.result.interval[place])
+            if ranks.datasets < 2:  # there is nothing to redraw
                 low = high = math.nan
-            ours = None if np.isnan(mean) else Estimate(mean, low, high, part.datasets)
+            ours = None if np.isnan(mean) else Estimate(mean, low, high, ranks.datasets)
         row.append((ours, paper.get(score)))
     return mark_best(row, False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -53,10 +53,9 @@ def ranking(
     values: Mapping[CellKey, float],
     *,
     higher_is_better: bool,
-    representations: Sequence[str] | None = None,
-    by_task: bool = False,
-    scores: Sequence[str] | None = None,
-    tie: float = 0.0,
+    representation: str | None,
+    by_task: bool,
+    tie: float,
 ) -> Ranking | None:
     """Rank scores within every data set and representation, ties averaged; None without cases.
 
@@ -65,20 +64,19 @@ def ranking(
     tasks of the averages within them. Values that differ by less than ``tie`` are tied.
     Intervals are over data sets.
     """
-    found = {
+    chosen = {
         cell: value
         for cell, value in values.items()
-        if (representations is None or cell.representation in representations)
-        and (scores is None or cell.score in scores)
+        if representation in (None, cell.representation)
     }
-    names = ordered({cell.score for cell in found}, (*SCORES, *RANDOM))
-    cases = sorted({(cell.dataset, cell.representation) for cell in found})
+    names = ordered({cell.score for cell in chosen}, (*SCORES, *RANDOM))
+    cases = sorted({(cell.dataset, cell.representation) for cell in chosen})
     if len(names) < 2 or not cases:
         return None
-    if "crps" in names and "energy" not in names and scores is None:
+    if "crps" in names and "energy" not in names:
         names.insert(names.index("crps") + 1, "energy")
     table = np.full((len(cases), len(names)), np.nan)
-    for cell, value in found.items():
+    for cell, value in chosen.items():
         table[cases.index((cell.dataset, cell.representation)), names.index(cell.score)] = value
     stand_ins = {}
     if "crps" in names and "energy" in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -74,7 +74,7 @@ def report(run: str | Path, out: str | Path | None = None) -> tuple[Report, Path
     return made, made.write(Path(run) / "report" if out is None else out)
 
 
-def claims_csv(judgements: tuple[Judgement, ...]) -> str:
+def claims_csv(judgements: Iterable[Judgement]) -> str:
     """The claims ledger as CSV, one line per claim."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

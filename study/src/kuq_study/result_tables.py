@@ -71,13 +71,13 @@ _SETTING = re.compile(r"mape_M(\d+)_(\w+)")
 
 def robustness_settings(evidence: Evidence) -> list[str]:
     """The quantities of robustness that a run has: by training, then by number of members."""
-    found = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
+    quantities = {q for q in evidence.quantities("robustness") if q.startswith("mape")}
 
     def order(quantity: str) -> tuple[str, int]:
         match = _SETTING.fullmatch(quantity)
         return (match[2], -int(match[1])) if match else (quantity, 0)
 
-    return sorted(found, key=order)
+    return sorted(quantities, key=order)
 
 
 def setting_name(quantity: str) -> str:
@@ -236,9 +236,9 @@ def _against_random(evidence: Evidence, quantity: str) -> Table | None:
     ratios = {}
     for cell, seeds in table.items():
         chance = table.get(replace(cell, score="random"), {})
-        found = {seed: value / chance[seed] for seed, value in seeds.items() if chance.get(seed)}
-        if cell.score != "random" and found:
-            ratios[cell] = found
+        by_seed = {seed: value / chance[seed] for seed, value in seeds.items() if chance.get(seed)}
+        if cell.score != "random" and by_seed:
+            ratios[cell] = by_seed
     return _grid(
         quantity.replace("mse", "active-learning-against-random").replace("_", "-"),
         f"{learning_name(quantity)}: against random acquisition",
@@ -265,8 +265,8 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
         for component in ordered({c.component for c in ours}, COMPONENTS):
             for score in ordered({c.score for c in ours}, SCORES):
                 cells = [CellKey(dataset, "normal", score, component, delta) for delta in deltas]
-                found = [ours.get(cell) for cell in cells]
-                if not any(found):
+                our_values = [ours.get(cell) for cell in cells]
+                if not any(our_values):
                     continue
                 paper_values = [_single(theirs.get(c)) if beside else None for c in cells]
                 labels = (
@@ -274,7 +274,7 @@ def _robustness(evidence: Evidence, paper: Evidence, quantity: str) -> Table | N
                     name_of(component, COMPONENTS).text,
                     name_of(score, SCORES).text,
                 )
-                row = list(zip(found, paper_values, strict=True))
+                row = list(zip(our_values, paper_values, strict=True))
                 rows.append((labels, mark_best(row, None)))
     return Table(
         name=quantity.replace("mape", "robustness").replace("_", "-"),
@@ -316,15 +316,15 @@ def _grid(
     ``limits`` are those of the quantity, beyond which no interval needs to go.
     """
     means = ours if isinstance(ours, Mapping) else estimates(by_cell(ours), limits=limits)
-    found = with_bounds(means, *(by_cell(ends) for ends in bounds))
-    if not found:
+    shown = with_bounds(means, *(by_cell(ends) for ends in bounds))
+    if not shown:
         return None
     theirs = by_cell(paper)
-    scores = ordered({cell.score for cell in found}, columns)
+    scores = ordered({cell.score for cell in shown}, columns)
     rows = []
-    for dataset in ordered({cell.dataset for cell in found}, DATASETS):
-        for method in ordered({c.representation for c in found}, REPRESENTATIONS):
-            values: list[Estimate | None] = [found.get(CellKey(dataset, method, s)) for s in scores]
+    for dataset in ordered({cell.dataset for cell in shown}, DATASETS):
+        for method in ordered({c.representation for c in shown}, REPRESENTATIONS):
+            values: list[Estimate | None] = [shown.get(CellKey(dataset, method, s)) for s in scores]
             if not any(values):
                 continue
             twin = data_name(dataset).paper
@@ -341,7 +341,7 @@ def _grid(
         rows=tuple(rows),
         number=number,
         paper_table=paper_table if theirs else "",
-        notes=_notes({cell.dataset for cell in found}, {cell.dataset for cell in theirs}),
+        notes=_notes({cell.dataset for cell in shown}, {cell.dataset for cell in theirs}),
     )
 
 
@@ -357,10 +357,10 @@ def _with_errors(table: Table | None, evidence: Evidence) -> Table | None:
     """A table of selective prediction with the mean squared error as its first column."""
     if table is None:
         return None
-    found = by_cell(evidence.single("selective_prediction", "mse"))
+    mse = by_cell(evidence.single("selective_prediction", "mse"))
     errors = {
         (data_name(c.dataset).text, name_of(c.representation, REPRESENTATIONS).text): e
-        for c, e in estimates(found, limits=_POSITIVE).items()
+        for c, e in estimates(mse, limits=_POSITIVE).items()
     }
     if not errors:
         return table
@@ -377,9 +377,9 @@ def _differences(evidence: Evidence) -> Table | None:
     gaps = {}
     for cell, seeds in table.items():
         base = table.get(replace(cell, score="crps"), {})
-        found = {seed: value - base[seed] for seed, value in seeds.items() if seed in base}
-        if cell.score != "crps" and found:
-            gaps[cell] = found
+        by_seed = {seed: value - base[seed] for seed, value in seeds.items() if seed in base}
+        if cell.score != "crps" and by_seed:
+            gaps[cell] = by_seed
     return _grid(
         "selective-prediction-differences",
         "Selective prediction: paired differences",
@@ -445,14 +445,14 @@ def _bandwidths(evidence: Evidence) -> Table | None:
         name: estimates(by_cell(evidence.single(name, "bandwidth")))
         for name in ("selective_prediction", "ood_detection", "active_learning")
     }
-    columns = {name: found for name, found in columns.items() if found}
-    cells = {(c.dataset, c.representation) for found in columns.values() for c in found}
+    columns = {name: column for name, column in columns.items() if column}
+    cells = {(c.dataset, c.representation) for column in columns.values() for c in column}
     rows = []
     for dataset in ordered({d for d, _ in cells}, DATASETS):
         for method in ordered({m for d, m in cells if d == dataset}, REPRESENTATIONS):
             key = CellKey(dataset, method, "gaussian")
             row: list[tuple[Estimate | None, float | None]] = [
-                (found.get(key), None) for found in columns.values()
+                (column.get(key), None) for column in columns.values()
             ]
             labels = (data_name(dataset).text, name_of(method, REPRESENTATIONS).text)
             rows.append((labels, mark_best(row, None)))

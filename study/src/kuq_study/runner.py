@@ -73,11 +73,13 @@ def run(
         )
     if jobs is not None and jobs < 0:
         raise ParameterError(f"jobs must be at least 0, got {jobs}")
-    known = {name for each in experiments for grid in each.grids.values() for name in grid.datasets}
-    if not known.issuperset(only):
+    datasets = {
+        name for each in experiments for grid in each.grids.values() for name in grid.datasets
+    }
+    if not datasets.issuperset(only):
         raise ParameterError(
-            f"only: {sorted(set(only) - known)} are no data sets of these experiments at the "
-            f"preset {presets[0]!r}; there are: {', '.join(sorted(known))}"
+            f"only: {sorted(set(only) - datasets)} are no data sets of these experiments at the "
+            f"preset {presets[0]!r}; there are: {', '.join(sorted(datasets))}"
         )
     progress = Progress() if progress is None else progress
     with Store.create(out, presets[0]) as store, locked(store.folder):
@@ -117,17 +119,17 @@ def _planned(
     cells: list[Cell] = []
     unread = {}
     for experiment in experiments:
-        own = []
+        planned = []
         for cell in experiment.cells():
             filled, why = digests.filled(cell, before.get(cell.key, ""))
-            own.append(filled)
+            planned.append(filled)
             if why:
                 unread[cell.key] = (
                     "the data cannot be read, so that its results, which are kept, may be those of "
                     f"other data ({why})"
                 )
-        store.plan(experiment, own)
-        cells += own
+        store.plan(experiment, planned)
+        cells += planned
     return cells, unread
 
 

@@ -57,9 +57,9 @@ def checked_values(
     }
 
 
-def refuse_unknown(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+def refuse_unknown(table: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
     """Raise on the first key that is not known, with those that are."""
-    names = sorted(known)
+    names = sorted(allowed)
     for key in table:
         if key not in names:
             raise ParameterError(f"{where} has no key {key!r}; it may have: {', '.join(names)}")
@@ -82,11 +82,11 @@ def refuse_odd_values(table: Mapping[str, Any]) -> None:
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from _leaves(part, f"{name}.{key}" if name else str(key))
+        for key, entry in value.items():
+            yield from _leaves(entry, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list):
-        for part in value:
-            yield from _leaves(part, name)
+        for item in value:
+            yield from _leaves(item, name)
     else:
         yield name, value
 
@@ -97,7 +97,7 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     wrong = ParameterError(f"{where} must be {_words(hint)}, got {value!r}")
     if origin in (typing.Union, types.UnionType):
-        fitting = [part for part in inner if _fits(value, part)]
+        fitting = [option for option in inner if _fits(value, option)]
         if not fitting:
             raise wrong
         try:
@@ -112,8 +112,8 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
         raise wrong
     if origin is tuple:
         return tuple(
-            _converted(item, part, f"each item of {where}")
-            for item, part in zip(value, _item_hints(kind, len(value)), strict=True)
+            _converted(item, item_hint, f"each item of {where}")
+            for item, item_hint in zip(value, _item_hints(kind, len(value)), strict=True)
         )
     if origin is Mapping:
         return {key: _converted(item, inner[1], f"{where}.{key}") for key, item in value.items()}
@@ -140,7 +140,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is Any:
         return True
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, part) for part in inner)
+        return any(_fits(value, option) for option in inner)
     if origin is typing.Literal:
         return isinstance(value, str) and value in inner
     if origin is tuple:
@@ -160,7 +160,7 @@ def _words(hint: Any) -> str:
     kind, limits = _parts(hint)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(_words(part) for part in inner if part is not types.NoneType)
+        return " or ".join(_words(option) for option in inner if option is not types.NoneType)
     if origin is typing.Literal:
         return " or ".join(map(repr, inner))
     if origin is tuple:

@@ -209,9 +209,9 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with _explained(self.path):
-            return self._connection.execute(query, values).fetchall()
+            return self._connection.execute(query).fetchall()
 
     def plan(self, experiment: Experiment, cells: Sequence[Cell] | None = None) -> None:
         """Take the cells of an experiment; those whose settings changed are to be done again.
@@ -261,8 +261,8 @@ class Store:
                         cell.settings_digest(),
                     ),
                 )
-            own = to.execute("SELECT key FROM cells WHERE experiment = ?", (experiment.name,))
-            for (key,) in own.fetchall():
+            keys = to.execute("SELECT key FROM cells WHERE experiment = ?", (experiment.name,))
+            for (key,) in keys.fetchall():
                 _seal_cell(to, key)
             _seal_experiment(to, experiment.name)
 
@@ -342,10 +342,10 @@ class Store:
             "SELECT experiment, setting, paper, here, reason FROM deviations "
             "ORDER BY experiment, position"
         )
-        found: dict[str, list[Deviation]] = {}
+        deviations: dict[str, list[Deviation]] = {}
         for experiment, *values in rows:
-            found.setdefault(experiment, []).append(Deviation(*values))
-        return found
+            deviations.setdefault(experiment, []).append(Deviation(*values))
+        return deviations
 
     def titles(self) -> dict[str, str]:
         """The titles of the experiments, by name."""

@@ -87,10 +87,10 @@ def mark_best(
     row: list[tuple[Estimate | None, float | None]], higher_is_better: bool | None
 ) -> tuple[Entry, ...]:
     """Entries of a row with the best of ours marked (several if equal; none for ``None``)."""
-    known = [ours.mean for ours, _ in row if ours is not None]
-    if higher_is_better is None or len(known) < 2:
+    means = [ours.mean for ours, _ in row if ours is not None]
+    if higher_is_better is None or len(means) < 2:
         return tuple(Entry(ours, paper) for ours, paper in row)
-    best = max(known) if higher_is_better else min(known)
+    best = max(means) if higher_is_better else min(means)
     return tuple(
         Entry(ours, paper, best=ours is not None and ours.mean == best) for ours, paper in row
     )

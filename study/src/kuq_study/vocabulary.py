@@ -70,15 +70,15 @@ COMPONENTS = {
 }
 
 
-def ordered(found: Iterable[str], known: Iterable[str]) -> list[str]:
+def ordered(occurring: Iterable[str], order: Iterable[str]) -> list[str]:
     """Keys that occur, those of the paper first and in its order, a user's own after them.
 
     >>> ordered({"mine", "log", "crps"}, SCORES)
     ['log', 'crps', 'mine']
     """
-    keys = set(found)
-    own = list(known)
-    return [key for key in own if key in keys] + sorted(keys - set(own))
+    keys = set(occurring)
+    listed = list(order)
+    return [key for key in listed if key in keys] + sorted(keys - set(listed))
 
 
 def data_name(dataset: str) -> DataName:
@@ -88,6 +88,6 @@ def data_name(dataset: str) -> DataName:
     )
 
 
-def name_of(key: str, known: dict[str, Name]) -> Name:
+def name_of(key: str, names: dict[str, Name]) -> Name:
     """The name of a representation or score; a user's own is called by its key."""
-    return known.get(key) or Name(key, latex_text(key))
+    return names.get(key) or Name(key, latex_text(key))

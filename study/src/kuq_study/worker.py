@@ -80,7 +80,7 @@ def run_cell(task: Task) -> CellResult:
     start, cpu_start = time.perf_counter(), time.process_time()
     predictions, trained, message = None, False, ""
     records: tuple[Record, ...] = ()
-    note = _Note(task.run / PROGRESS / f"{task.cell.key.replace('/', '~')}.json")
+    note = _Note(note_file(task.run, task.cell))
     context = Context(task.run, task.data_dir, note)
     try:
         note("starts", 0.0)
@@ -114,9 +114,9 @@ def _predictions(
     start, cpu_start = time.perf_counter(), time.process_time()
     digest = procedure.training_digest(task.cell)
     path = task.run / PREDICTIONS / f"{digest}.npz"
-    known = task.checksums.get(digest)
+    checksum = task.checksums.get(digest)
     arrays: Mapping[str, Any] | None = None
-    if path.exists() and known in (None, file_digest(path)):
+    if path.exists() and checksum in (None, file_digest(path)):
         arrays = load_arrays(path, digest)
     trained = arrays is None
     if trained:
@@ -142,15 +142,21 @@ def _predictions(
 
 def _checked(record: Any, cell: Cell) -> Record:
     """A record of this cell with texts and floats: what the store takes for granted."""
-    own = (cell.experiment, cell.dataset, cell.representation, cell.seed)
+    place = (cell.experiment, cell.dataset, cell.representation, cell.seed)
     if not isinstance(record, Record):
         raise TypeError(f"evaluate must give kuq_study.Record objects, got {record!r}")
-    if (record.experiment, record.dataset, record.representation, record.seed) != own:
+    if (record.experiment, record.dataset, record.representation, record.seed) != place:
         raise ValueError(f"{record} belongs to another cell than {cell.key}; use cell.record")
     for text in (record.quantity, record.score, record.component):
         text.encode()
     x = None if record.x is None else float(record.x)
     return dataclasses.replace(record, value=float(record.value), x=x)
+
+
+def note_file(run: Path, cell: Cell) -> Path:
+    """Where a cell that runs tells of its progress."""
+    # By a digest: a key may be too long for the name of a file.
+    return run / PROGRESS / f"{plain_digest({'cell': cell.key})[:32]}.json"
 
 
 class _Note:

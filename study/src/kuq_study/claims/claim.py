@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 import kuq
@@ -112,5 +113,9 @@ class Claim:
     key: str
     statement: str
     source: str
-    kind: str
     test: Callable[[Case], Verdict]
+    kind: str = "experiment"
+
+
+#: A claim that is tested by computing.
+proposition = partial(Claim, kind="proposition")

@@ -20,24 +20,25 @@ def _curves(
 ) -> dict[str, list[list[tuple[float, float]]]]:
     """Curves of means over seeds, by score: one for each data set, representation, component."""
     table = by_cell(case.evidence.of(experiment, quantity), along_x=True, component=True)
-    found: dict[str, dict[tuple[str, str, str], list[tuple[float, float]]]] = {}
+    by_score: dict[str, dict[tuple[str, str, str], list[tuple[float, float]]]] = {}
     for cell, e in estimates(table).items():
         if cell.x is not None and cell.x > 0 and e.mean > 0:
             key = (cell.dataset, cell.representation, cell.component)
-            found.setdefault(cell.score, {}).setdefault(key, []).append((cell.x, e.mean))
-    return {score: [sorted(curve) for curve in curves.values()] for score, curves in found.items()}
+            by_score.setdefault(cell.score, {}).setdefault(key, []).append((cell.x, e.mean))
+    return {
+        score: [sorted(curve) for curve in curves.values()] for score, curves in by_score.items()
+    }
 
 
 def _slopes(
-    curves: dict[str, list[list[tuple[float, float]]]], part: float = 0.5
+    curves: dict[str, list[list[tuple[float, float]]]], share: float = 0.5
 ) -> dict[str, float]:
     """Exponents of power laws, fitted to the upper part of every curve, averaged by score."""
     slopes = {}
     for score, family in curves.items():
-        tails = [c[-max(3, round(part * len(c))) :] for c in family if len(c) >= 3]
+        tails = [c[-max(3, round(share * len(c))) :] for c in family if len(c) >= 3]
         if tails:
-            fits = [_exponent(tail) for tail in tails]
-            slopes[score] = float(np.mean(fits))
+            slopes[score] = float(np.mean([_exponent(tail) for tail in tails]))
     return slopes
 
 
@@ -54,7 +55,7 @@ def _listing(values: dict[str, float], form: str = ".2f") -> str:
 
 def _runtime_slopes(case: Case) -> dict[str, float]:
     """Of all draws but the fewest, whose fixed costs show: the more, the less times scatter."""
-    return _slopes(_curves(case, "runtime", "seconds_samples"), part=0.85)
+    return _slopes(_curves(case, "runtime", "seconds_samples"), share=0.85)
 
 
 def _flat_squared_error(case: Case) -> Verdict:
@@ -69,11 +70,11 @@ def _flat_squared_error(case: Case) -> Verdict:
 
 def _quadratic_in_draws(case: Case) -> Verdict:
     slopes = _runtime_slopes(case)
-    known = {s: slopes[s] for s in _KERNELS if s in slopes}
-    if not known:
+    kernel_slopes = {s: slopes[s] for s in _KERNELS if s in slopes}
+    if not kernel_slopes:
         return undecided("no runtime of kernel scores against N")
     return decided(
-        all(1.5 <= p <= 2.5 for p in known.values()),
+        all(1.5 <= p <= 2.5 for p in kernel_slopes.values()),
         f"seconds grow as N^p with p: {_listing(slopes)}; below 2, kuq is faster than the paper's "
         "estimate (sorting, pooled products)",
     )
@@ -115,42 +116,38 @@ def _one_rate_for_all(case: Case) -> Verdict:
     return decided(spread < 0.2, f"exponents differ by {spread:.2f}: {_listing(slopes)}")
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
-
-
 CLAIMS = (
-    _claim(
+    Claim(
         "cost-se",
         "The cost of the squared error is at most linear in the number of draws.",
         "Appendix C, computational complexity",
         _flat_squared_error,
     ),
-    _claim(
+    Claim(
         "cost-kernels",
         "Kernel scores of samples cost N² per pair of members.",
         "Appendix C, computational complexity",
         _quadratic_in_draws,
     ),
-    _claim(
+    Claim(
         "cost-second",
         "For 100 images and M = 10 every kernel measure takes less than a second.",
         "Appendix C, empirical runtime",
         _below_a_second,
     ),
-    _claim(
+    Claim(
         "rate-members",
         "The error of a finite ensemble falls like 1/√M.",
         "Appendix C, approximation error",
         _rate("error_members", "M"),
     ),
-    _claim(
+    Claim(
         "rate-samples",
         "The error of finite samples falls like 1/√N.",
         "Appendix C, approximation error",
         _rate("error_samples", "N"),
     ),
-    _claim(
+    Claim(
         "rate-alike",
         "The rate in M is the same for every score.",
         "Appendix C, approximation error",

@@ -56,10 +56,8 @@ def share_above(
     datasets: Sequence[str], meets: Sequence[bool], least: float, text: Callable[[float], str]
 ) -> Verdict:
     """Whether a share of results meets a condition, if redrawn collections of data sets agree."""
-    names = sorted(set(datasets))
-    counts = np.array(
-        [[sum(d == n for d in datasets), _met(datasets, meets, n)] for n in names], float
-    )
+    names, group = np.unique(datasets, return_inverse=True)
+    counts = np.stack([np.bincount(group), np.bincount(group, weights=meets)], axis=1)
     share = counts[:, 1].sum() / counts[:, 0].sum()
     rng = np.random.default_rng(0)
     drawn = counts[rng.integers(len(names), size=(_REDRAWN, len(names)))].sum(1)
@@ -68,7 +66,3 @@ def share_above(
     if agree < AGREEMENT:
         return undecided(numbers, DISAGREE)
     return decided(bool(share >= least), numbers)
-
-
-def _met(datasets: Sequence[str], meets: Sequence[bool], name: str) -> int:
-    return sum(bool(yes) for d, yes in zip(datasets, meets, strict=True) if d == name)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 import kuq
 from kuq.kernels.base import Score
-from kuq_study.claims.claim import Case, Claim, Verdict, decided
+from kuq_study.claims.claim import Case, Verdict, decided, proposition
 
 _SCORES: dict[str, Score] = {
     "log": kuq.LogScore(),
@@ -42,10 +41,12 @@ def _bounded_influence(case: Case) -> Verdict:
 
 
 def _unbounded_influence(case: Case) -> Verdict:
-    found = {name: _largest_influence(case, s) for name, s in _SCORES.items() if name != "Gaussian"}
-    text = ", ".join(f"{name} AU {a:.3g}, EU {e:.3g}" for name, (a, e) in found.items())
+    influences = {
+        name: _largest_influence(case, s) for name, s in _SCORES.items() if name != "Gaussian"
+    }
+    text = ", ".join(f"{name} AU {a:.3g}, EU {e:.3g}" for name, (a, e) in influences.items())
     # The entropy of the log score grows with log σ: 10⁶ gives no more than log(2·10⁶) ≈ 14.5.
-    holds = all(e > 1e3 and a > 10 for a, e in found.values())
+    holds = all(e > 1e3 and a > 10 for a, e in influences.values())
     return decided(holds, f"largest influence of members up to 10⁶ away or wide: {text}")
 
 
@@ -155,57 +156,53 @@ def _dependence(case: Case) -> Verdict:
     )
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "proposition", test)
-
-
 CLAIMS = (
-    _claim(
+    proposition(
         "bounded-influence",
         "With a bounded kernel the influence of one member on AU and EU is bounded, by 2‖k‖ and "
         "4‖k‖.",
         "Proposition on robustness and its proof",
         _bounded_influence,
     ),
-    _claim(
+    proposition(
         "unbounded-influence",
         "Log score, squared error and energy score have unbounded influence functions.",
         "Section 6, robustness analysis",
         _unbounded_influence,
     ),
-    _claim(
+    proposition(
         "growth",
         "The entropy of a normal member grows like log σ² (log), σ² (SE) and σ (ES), and tends "
         "to ½ (Gaussian).",
         "Appendix D, table of growth rates",
         _growth_of_entropy,
     ),
-    _claim(
+    proposition(
         "vanishing-spread",
         "For two normal members whose σ shrinks, EU stays constant (SE), diverges (log), and "
         "tends to half the distance of the means (ES).",
         "First figure",
         _vanishing_spread,
     ),
-    _claim(
+    proposition(
         "units",
         "Measures of the energy score are translation invariant and homogeneous of degree one.",
         "Section 4 and 5, energy score",
         _units,
     ),
-    _claim(
+    proposition(
         "unbiased-draws",
         "Kernel divergences have an unbiased estimator from samples.",
         "Section 4, sample-based estimation",
         _draws_are_unbiased,
     ),
-    _claim(
+    proposition(
         "closed-forms",
         "For mixtures of normals kernel scores have closed forms, the log score has none.",
         "Appendix B and C",
         _closed_forms,
     ),
-    _claim(
+    proposition(
         "marginal-blind",
         "The CRPS averaged over coordinates does not see dependence between them; the energy and "
         "the Gaussian kernel do.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -19,7 +18,7 @@ CLOSE = 0.1
 
 def _averages(case: Case) -> dict[str, Averages] | str:
     """Average ranks of all three protocols, or why there are none."""
-    found: dict[str, Averages] = {}
+    averages: dict[str, Averages] = {}
     for protocol in PROTOCOLS:
         ranking = case.ranking(protocol.experiment)
         name = protocol.experiment.replace("_", " ")
@@ -31,13 +30,13 @@ def _averages(case: Case) -> dict[str, Averages] | str:
         ]
         if missing:
             return f"no results of {name} under {', '.join(missing)}"
-        found[name] = ranks
-    return found
+        averages[name] = ranks
+    return averages
 
 
-def _text(found: dict[str, Averages]) -> str:
+def _text(averages: dict[str, Averages]) -> str:
     parts = []
-    for name, ranks in found.items():
+    for name, ranks in averages.items():
         row = ", ".join(
             f"{SCORES[s].text} {ranks[s]:.2f}"
             for s in (*BASELINES, *STRICTLY_PROPER)
@@ -59,9 +58,9 @@ def _lead(case: Case, name: str, ranks: Averages, score: str) -> str:
     if not case.ties:
         gap = ranks[base] - ranks[score]
         return "open" if abs(gap) < CLOSE else "better" if gap > 0 else "worse"
-    found = difference(case, name.replace(" ", "_"), (score, base))
+    paired = difference(case, name.replace(" ", "_"), (score, base))
     told = {"lower": "better", "higher": "worse"}
-    return "open" if found is None else told.get(found.verdict, "open")
+    return "open" if paired is None else told.get(paired.verdict, "open")
 
 
 def _how(case: Case) -> str:
@@ -69,15 +68,15 @@ def _how(case: Case) -> str:
 
 
 def _some_kernel_beats_baselines(case: Case) -> Verdict:
-    found = _averages(case)
-    if isinstance(found, str):
-        return undecided(found)
+    averages = _averages(case)
+    if isinstance(averages, str):
+        return undecided(averages)
     leads = {
         name: _lead(case, name, ranks, min(STRICTLY_PROPER, key=lambda s: ranks[s]))
-        for name, ranks in found.items()
+        for name, ranks in averages.items()
     }
     told = ", ".join(f"{name} {lead}" for name, lead in leads.items())
-    text = f"the best kernel against the best baseline, by {_how(case)}: {told}; {_text(found)}"
+    text = f"the best kernel against the best baseline, by {_how(case)}: {told}; {_text(averages)}"
     if "worse" in leads.values():
         return _if_all_real(case, decided(False, text))
     if "open" in leads.values():
@@ -86,34 +85,35 @@ def _some_kernel_beats_baselines(case: Case) -> Verdict:
 
 
 def _each_kernel_beats_baselines_mostly(case: Case) -> Verdict:
-    found = _averages(case)
-    if isinstance(found, str):
-        return undecided(found)
+    averages = _averages(case)
+    if isinstance(averages, str):
+        return undecided(averages)
     leads = {
-        s: [_lead(case, name, ranks, s) for name, ranks in found.items()] for s in STRICTLY_PROPER
+        s: [_lead(case, name, ranks, s) for name, ranks in averages.items()]
+        for s in STRICTLY_PROPER
     }
     clear = {s: row.count("better") for s, row in leads.items()}
     possible = {s: len(row) - row.count("worse") for s, row in leads.items()}
-    text = ", ".join(f"{SCORES[s].text} {n} of {len(found)}" for s, n in clear.items())
-    text = f"protocols won by {_how(case)}: {text}; {_text(found)}"
-    if min(clear.values()) * 2 > len(found):
+    text = ", ".join(f"{SCORES[s].text} {n} of {len(averages)}" for s, n in clear.items())
+    text = f"protocols won by {_how(case)}: {text}; {_text(averages)}"
+    if min(clear.values()) * 2 > len(averages):
         return _if_all_real(case, decided(True, text))
-    if min(possible.values()) * 2 > len(found):
+    if min(possible.values()) * 2 > len(averages):
         return undecided(text, TOO_NOISY if case.ties else BELOW_RESOLUTION)
     return _if_all_real(case, decided(False, text))
 
 
 def _none_dominates(case: Case) -> Verdict:
-    found = _averages(case)
-    if isinstance(found, str):
-        return undecided(found)
+    averages = _averages(case)
+    if isinstance(averages, str):
+        return undecided(averages)
     names = {**SCORES, **RANDOM}
-    best = {name: min(ranks, key=lambda s: _finite(ranks[s])) for name, ranks in found.items()}
+    best = {name: min(ranks, key=lambda s: _finite(ranks[s])) for name, ranks in averages.items()}
     text = ", ".join(f"{name} {name_of(s, names).text}" for name, s in best.items())
     text = f"best: {text}"
     if len(set(best.values())) == 1:
         return _if_all_real(case, decided(False, text))
-    unbeaten = [s for s in ("squared", *STRICTLY_PROPER) if not _is_beaten(case, found, s)]
+    unbeaten = [s for s in ("squared", *STRICTLY_PROPER) if not _is_beaten(case, averages, s)]
     if case.ties and unbeaten:
         listed = ", ".join(SCORES[s].text for s in unbeaten)
         text += f"; in no protocol is another one better by more than a tie than {listed}"
@@ -121,14 +121,15 @@ def _none_dominates(case: Case) -> Verdict:
     return _if_all_real(case, decided(True, text))
 
 
-def _is_beaten(case: Case, found: dict[str, Averages], score: str) -> bool:
+def _is_beaten(case: Case, averages: dict[str, Averages], score: str) -> bool:
     """Whether in some protocol another score is better by more than a tie."""
-    for name, ranks in found.items():
-        for other in ranks:
-            gap = difference(case, name.replace(" ", "_"), (other, score))
-            if other != score and gap is not None and gap.verdict == "lower":
-                return True
-    return False
+    paired = (
+        difference(case, name.replace(" ", "_"), (other, score))
+        for name, ranks in averages.items()
+        for other in ranks
+        if other != score
+    )
+    return any(gap is not None and gap.verdict == "lower" for gap in paired)
 
 
 def _finite(value: float) -> float:
@@ -136,12 +137,12 @@ def _finite(value: float) -> float:
 
 
 def _disentangled(case: Case) -> Verdict:
-    found: dict[str, list[float]] = {}
+    correlations: dict[str, list[float]] = {}
     for record in case.evidence.of("ood_detection", "component_correlation"):
-        found.setdefault(record.score, []).append(record.value)
-    if not {"squared", "crps"} <= set(found):
+        correlations.setdefault(record.score, []).append(record.value)
+    if not {"squared", "crps"} <= set(correlations):
         return undecided("this run keeps no correlation between AU and EU over a field")
-    se, crps = (float(np.mean(found[s])) for s in ("squared", "crps"))
+    se, crps = (float(np.mean(correlations[s])) for s in ("squared", "crps"))
     text = f"correlation of AU and EU over fields: SE {se:.3f}, CRPS {crps:.3f}"
     return if_real(case, decided(se > crps, text), "ood_detection")
 
@@ -167,38 +168,34 @@ def _noise_grows_with_time(case: Case) -> Verdict:
     return decided(min(correlations.values()) > 0.5, f"correlation of AU with time: {text}")
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
-
-
 CLAIMS = (
-    _claim(
+    Claim(
         "some-kernel",
         "In each of the three ranked protocols at least one of the proposed kernel scores "
         "outperforms both baselines.",
         "Section 6, findings",
         _some_kernel_beats_baselines,
     ),
-    _claim(
+    Claim(
         "each-kernel",
         "Each of the proposed kernel scores outperforms both baselines in most protocols.",
         "Section 6, findings",
         _each_kernel_beats_baselines_mostly,
     ),
-    _claim(
+    Claim(
         "no-winner",
         "No single measure is best in all protocols.",
         "Section 6, findings",
         _none_dominates,
     ),
-    _claim(
+    Claim(
         "disentangled",
         "Out of distribution, AU and EU under squared error look almost alike; under the CRPS they "
         "are better told apart.",
         "Section 6, figure of depth fields",
         _disentangled,
     ),
-    _claim(
+    Claim(
         "noise-over-time",
         "For Kuramoto-Sivashinsky, AU under the CRPS increases with time.",
         "Section 6, figure of a prediction",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 import kuq
 from kuq.kernels.base import Score
-from kuq_study.claims.claim import Case, Claim, Verdict, decided
+from kuq_study.claims.claim import Case, Verdict, decided, proposition
 
 _KERNELS: dict[str, Score] = {
     "SE": kuq.SquaredError(),
@@ -25,10 +23,10 @@ _ALL: dict[str, Score] = {**_KERNELS, "log": kuq.LogScore()}
 _RNG_SEED = 20260
 
 
-def _random_ensemble(members: int = 6, inputs: int = 40) -> kuq.Ensemble:
+def _random_ensemble() -> kuq.Ensemble:
     rng = np.random.default_rng(_RNG_SEED)
-    mean = rng.normal(size=(members, inputs))
-    return kuq.Ensemble(kuq.Normal(mean, rng.uniform(0.1, 2.0, size=(members, inputs))))
+    mean = rng.normal(size=(6, 40))
+    return kuq.Ensemble(kuq.Normal(mean, rng.uniform(0.1, 2.0, size=mean.shape)))
 
 
 def _listing(values: dict[str, float]) -> str:
@@ -187,76 +185,72 @@ def _pairs_are_an_upper_bound(case: Case) -> Verdict:
     )
 
 
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "proposition", test)
-
-
 CLAIMS = (
-    _claim(
+    proposition(
         "eu-zero",
         "If all members agree, epistemic uncertainty is zero under every proper score.",
         "Proposition on epistemic uncertainty, part 1",
         _zero_if_all_agree,
     ),
-    _claim(
+    proposition(
         "eu-converse",
         "Under a strictly proper score epistemic uncertainty is zero only if all members agree.",
         "Proposition on epistemic uncertainty, part 1, converse",
         _positive_if_any_differ,
     ),
-    _claim(
+    proposition(
         "eu-monotone",
         "Epistemic uncertainty grows with the spread of members in the convex order.",
         "Proposition on epistemic uncertainty, part 2",
         _grows_with_disagreement,
     ),
-    _claim(
+    proposition(
         "se-blind",
         "The squared error fails the converse: members that differ in variance alone have "
         "epistemic uncertainty zero.",
         "Appendix A, proposition on the variance-based measure",
         _squared_error_misses_shape,
     ),
-    _claim(
+    proposition(
         "au-monotone",
         "For a convex translation-invariant kernel, aleatoric uncertainty grows with the spread "
         "of a prediction in the convex order.",
         "Proposition on aleatoric uncertainty",
         _noise_raises_convex,
     ),
-    _claim(
+    proposition(
         "au-gaussian",
         "The Gaussian kernel fails this: its aleatoric uncertainty can fall when a prediction "
         "spreads out.",
         "Section 5, Gaussian kernel score",
         _gaussian_can_fall,
     ),
-    _claim(
+    proposition(
         "au-log",
         "For log-concave densities the log score's aleatoric uncertainty grows with spread.",
         "Appendix A, proposition on the entropy-based measure",
         _noise_raises_log,
     ),
-    _claim(
+    proposition(
         "additive",
         "Total uncertainty is the sum of aleatoric and epistemic uncertainty, for the pairwise "
         "and the mixture estimator.",
         "Section 3",
         _decomposition_adds_up,
     ),
-    _claim(
+    proposition(
         "nonnegative",
         "Measures of kernel scores are never negative; the log score's can be.",
         "Section 5",
         _never_negative,
     ),
-    _claim(
+    proposition(
         "bma-half",
         "For kernel scores the mixture estimator of EU is half the pairwise one.",
         "Appendix A, proof of robustness",
         _mixture_has_half,
     ),
-    _claim(
+    proposition(
         "pairwise-bound",
         "The pairwise estimator is an upper bound of the mixture estimator.",
         "Section 3",

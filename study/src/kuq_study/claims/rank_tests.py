@@ -38,46 +38,44 @@ def rank_verdict(
     the data sets as they are, and if the differences of its ``comparisons`` are large enough to
     be seen.
     """
-    found = case.ranking(experiment, representation)
+    ranking = case.ranking(experiment, representation)
     where = "" if representation is None else f" for {REPRESENTATIONS[representation].text}"
-    if found is None:
+    if ranking is None:
         return undecided(f"no results of this protocol{where}")
-    missing = [s for s in needs if not np.isfinite(found.average(s))]
+    averages = {s: ranking.average(s) for s in ranking.scores}
+    ranks = {s: rank for s, rank in averages.items() if np.isfinite(rank)}
+    missing = [s for s in needs if s not in ranks]
     if missing:
         return undecided(f"no results{where} under {', '.join(missing)}")
-    numbers = ", ".join(
-        f"{name_of(s, {**SCORES, **RANDOM}).text} {found.average(s):.2f}"
-        for s in found.scores
-        if np.isfinite(found.average(s))
-    )
-    numbers = f"average ranks{where}: {numbers} ({found.datasets} data sets)"
-    if found.datasets < least_datasets:
+    names = {**SCORES, **RANDOM}
+    numbers = ", ".join(f"{name_of(s, names).text} {rank:.2f}" for s, rank in ranks.items())
+    numbers = f"average ranks{where}: {numbers} ({ranking.datasets} data sets)"
+    if ranking.datasets < least_datasets:
         return undecided(f"{numbers}; at least {least_datasets} are needed")
-    holds = statement({s: found.average(s) for s in found.scores})
-    share = agreement(found, statement, needs)
+    holds = statement(averages)
+    share = agreement(ranking, statement, needs)
     numbers += f"; true in {100 * share:.0f} % of redrawn collections of data sets"
     if (share if holds else 1 - share) < AGREEMENT:
         verdict = undecided(numbers, DISAGREE)
     else:
         verdict = decided(holds, numbers)
     if case.ties and comparisons is not None:
-        known = {s: found.average(s) for s in found.scores if np.isfinite(found.average(s))}
-        verdict = resolved(case, verdict, experiment, comparisons(known), representation)
+        verdict = resolved(case, verdict, experiment, comparisons(ranks), representation)
     return if_real(case, verdict, experiment, representation)
 
 
-def agreement(found: Ranking, statement: Statement, needs: tuple[str, ...]) -> float:
+def agreement(ranking: Ranking, statement: Statement, needs: tuple[str, ...]) -> float:
     """The share of bootstrap averages in which a statement is true."""
-    columns = [found.scores.index(s) for s in needs]
-    usable = found.result.resampled[~np.isnan(found.result.resampled[:, columns]).any(axis=1)]
-    truths = [statement(dict(zip(found.scores, row, strict=True))) for row in usable.tolist()]
+    columns = [ranking.scores.index(s) for s in needs]
+    usable = ranking.result.resampled[~np.isnan(ranking.result.resampled[:, columns]).any(axis=1)]
+    truths = [statement(dict(zip(ranking.scores, row, strict=True))) for row in usable.tolist()]
     return float(np.mean(truths)) if truths else 0.0
 
 
 def least(ranks: Averages, scores: tuple[str, ...]) -> float:
     """The best average rank among scores; those without one do not count."""
-    known = [ranks[s] for s in scores if s in ranks and np.isfinite(ranks[s])]
-    return min(known, default=np.inf)
+    finite = [ranks[s] for s in scores if s in ranks and np.isfinite(ranks[s])]
+    return min(finite, default=np.inf)
 
 
 def is_best(score: str) -> Statement:
@@ -112,7 +110,8 @@ def best_against_best(better: tuple[str, ...], worse: tuple[str, ...]) -> Compar
 
     def chosen(ranks: Averages) -> list[Pair]:
         first, second = (
-            min((s for s in some if s in ranks), key=lambda s: ranks[s]) for some in (better, worse)
+            min((s for s in scores if s in ranks), key=lambda s: ranks[s])
+            for scores in (better, worse)
         )
         return [(first, second)]
 

@@ -49,16 +49,16 @@ def _for_each(
     """The statement for every representation; there may be two data sets only (images)."""
 
     def test(case: Case) -> Verdict:
-        parts = [
+        verdicts = [
             rank_verdict(
                 case, experiment, statement, needs, r, least_datasets=2, comparisons=comparisons
             )
             for r in representations
         ]
-        text = "; ".join(part.numbers for part in parts)
-        if any(part.status is Status.FAILS for part in parts):
+        text = "; ".join(v.numbers for v in verdicts)
+        if any(v.status is Status.FAILS for v in verdicts):
             return decided(False, text)
-        reasons = {part.reason: None for part in parts if part.status is Status.UNDECIDED}
+        reasons = {v.reason: None for v in verdicts if v.status is Status.UNDECIDED}
         return undecided(text, "; ".join(reasons)) if reasons else decided(True, text)
 
     return test
@@ -84,26 +84,26 @@ def _se_competitive(ranks: Averages) -> bool:
 
 
 def _better_than_random(case: Case) -> Verdict:
-    found = estimates(by_cell(case.evidence.single(SELECTIVE, "prr", "total")))
-    if len(found) < 10:
-        return undecided(f"{len(found)} results of selective prediction; at least 10 are needed")
+    ratios = estimates(by_cell(case.evidence.single(SELECTIVE, "prr", "total")))
+    if len(ratios) < 10:
+        return undecided(f"{len(ratios)} results of selective prediction; at least 10 are needed")
     return share_above(
-        [cell.dataset for cell in found],
-        [e.mean < 1 for e in found.values()],
+        [cell.dataset for cell in ratios],
+        [e.mean < 1 for e in ratios.values()],
         0.95,
-        lambda share: f"PRR below 1 in {100 * share:.1f} % of {len(found)} results",
+        lambda share: f"PRR below 1 in {100 * share:.1f} % of {len(ratios)} results",
     )
 
 
 def _near_ceiling(case: Case) -> Verdict:
-    found = estimates(by_cell(case.evidence.single(OOD, "auroc", "epistemic")))
-    if len(found) < 8:
-        return undecided(f"{len(found)} results of OOD detection; at least 8 are needed")
+    aurocs = estimates(by_cell(case.evidence.single(OOD, "auroc", "epistemic")))
+    if len(aurocs) < 8:
+        return undecided(f"{len(aurocs)} results of OOD detection; at least 8 are needed")
     verdict = share_above(
-        [cell.dataset for cell in found],
-        [e.mean >= 0.9 for e in found.values()],
+        [cell.dataset for cell in aurocs],
+        [e.mean >= 0.9 for e in aurocs.values()],
         0.9,
-        lambda share: f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(found)}",
+        lambda share: f"AUROC of 0.9 or more in {100 * share:.0f} % of {len(aurocs)}",
     )
     return if_real(case, verdict, OOD)
 
@@ -119,18 +119,18 @@ def _level(dataset: str, least_auroc: float) -> Callable[[Case], Verdict]:
             by_cell(case.evidence.single(OOD, f"{quantity}{end}", "epistemic"))
             for end in ("", "_low", "_high")
         )
-        found = {
+        aurocs = {
             cell.score: e
             for cell, e in with_bounds(estimates(means), low, high).items()
             if (cell.dataset, cell.representation) == (dataset, "sampler")
         }
-        if not found:
+        if not aurocs:
             return undecided("not in this run")
         text = ", ".join(
-            f"{name_of(s, SCORES).text} {in_words(e, '.4f')}" for s, e in found.items()
+            f"{name_of(s, SCORES).text} {in_words(e, '.4f')}" for s, e in aurocs.items()
         )
         text = f"AUROC{' by trajectory' if quantity != 'auroc' else ''}: {text}"
-        return all_above(found.values(), least_auroc, text)
+        return all_above(aurocs.values(), least_auroc, text)
 
     return test
 
@@ -141,28 +141,24 @@ def _three_best(ranks: Averages) -> bool:
 
 
 def _significantly_best(case: Case) -> Verdict:
-    found = case.ranking(ACTIVE)
-    if found is None or not np.isfinite(found.average("gaussian")):
+    ranking = case.ranking(ACTIVE)
+    if ranking is None or not np.isfinite(ranking.average("gaussian")):
         return undecided("no active learning under the Gaussian kernel")
-    mine = found.scores.index("gaussian")
+    mine = ranking.scores.index("gaussian")
     p = {
-        s: float(found.result.wilcoxon_p[mine, found.scores.index(s)])
-        for s in found.scores
+        s: float(ranking.result.wilcoxon_p[mine, ranking.scores.index(s)])
+        for s in ranking.scores
         # The energy score of scalars is the CRPS; by itself it has two data sets in the paper.
         if s not in ("gaussian", "energy")
     }
-    known = {s: value for s, value in p.items() if np.isfinite(value)}
+    tested = {s: value for s, value in p.items() if np.isfinite(value)}
     names = {**SCORES, **RANDOM}
-    text = ", ".join(f"{name_of(s, names).text} p = {value:.2g}" for s, value in known.items())
+    text = ", ".join(f"{name_of(s, names).text} p = {value:.2g}" for s, value in tested.items())
     text = f"signed-rank tests against the Gaussian kernel, Holm-corrected: {text}"
-    if len(known) < 3 or found.datasets < 5:
+    if len(tested) < 3 or ranking.datasets < 5:
         return undecided(f"{text}; too few data sets or scores")
-    best = all(found.average("gaussian") < found.average(s) for s in known)
-    return decided(best and max(known.values()) < 0.05, text)
-
-
-def _claim(key: str, statement: str, source: str, test: Callable[[Case], Verdict]) -> Claim:
-    return Claim(key, statement, source, "experiment", test)
+    best = all(ranking.average("gaussian") < ranking.average(s) for s in tested)
+    return decided(best and max(tested.values()) < 0.05, text)
 
 
 _PRR = "Section 6, selective prediction"
@@ -171,7 +167,7 @@ _LEARNING = "Section 6, active learning"
 _names = ", ".join(name_of(r, REPRESENTATIONS).text for r in ("mixture", "low-rank", "sampler"))
 
 CLAIMS = (
-    _claim(
+    Claim(
         "prr-gaussian",
         "In selective prediction the Gaussian kernel has the best task-weighted average rank.",
         _PRR,
@@ -179,14 +175,14 @@ CLAIMS = (
             SELECTIVE, is_best("gaussian"), against_all("gaussian"), "gaussian", "squared", "crps"
         ),
     ),
-    _claim(
+    Claim(
         "prr-comparable",
         "In selective prediction energy score and CRPS rank slightly worse than the Gaussian "
         "kernel, but comparably (within half a rank).",
         _PRR,
         _total(SELECTIVE, _comparable, _order_or_distance, "gaussian", "energy", "crps"),
     ),
-    _claim(
+    Claim(
         "prr-log",
         "In selective prediction the log score has the worst task-weighted average rank.",
         _PRR,
@@ -194,7 +190,7 @@ CLAIMS = (
             SELECTIVE, is_worst("log"), all_against("log"), "log", "squared", "crps", "gaussian"
         ),
     ),
-    _claim(
+    Claim(
         "prr-expressive",
         f"In selective prediction with expressive representations ({_names}) a strictly proper "
         "kernel score beats log score and squared error.",
@@ -209,7 +205,7 @@ CLAIMS = (
             "gaussian",
         ),
     ),
-    _claim(
+    Claim(
         "prr-se",
         "In selective prediction with unimodal representations (NG, DER) the squared error stays "
         "within half a rank of the best.",
@@ -218,19 +214,19 @@ CLAIMS = (
             SELECTIVE, ("normal", "evidential"), _se_competitive, None, "squared", "gaussian"
         ),
     ),
-    _claim(
+    Claim(
         "prr-random",
         "Rejection by uncertainty beats random rejection almost everywhere (95 % of results).",
         "Appendix D, table of PRR",
         _better_than_random,
     ),
-    _claim(
+    Claim(
         "ood-crps",
         "In OOD detection the CRPS has the best average rank.",
         _AUROC,
         _total(OOD, is_best("crps"), against_all("crps"), "crps", "squared", "energy", "gaussian"),
     ),
-    _claim(
+    Claim(
         "ood-energy",
         "In OOD detection the energy score follows second among kernel scores.",
         _AUROC,
@@ -244,7 +240,7 @@ CLAIMS = (
             "squared",
         ),
     ),
-    _claim(
+    Claim(
         "ood-se",
         "In OOD detection the squared error has the worst average rank.",
         _AUROC,
@@ -258,7 +254,7 @@ CLAIMS = (
             "gaussian",
         ),
     ),
-    _claim(
+    Claim(
         "ood-log-normal",
         "In OOD detection the log score is best for univariate normal predictions, NG and DER.",
         _AUROC,
@@ -272,7 +268,7 @@ CLAIMS = (
             "squared",
         ),
     ),
-    _claim(
+    Claim(
         "ood-log-lora",
         "In OOD detection the log score fails for the multivariate normal: worst for LoRa.",
         _AUROC,
@@ -280,26 +276,26 @@ CLAIMS = (
             OOD, ("low-rank",), is_worst("log"), all_against("log"), "log", "crps", "squared"
         ),
     ),
-    _claim(
+    Claim(
         "ood-ceiling",
         "In OOD detection AUROC is near one almost everywhere: 0.9 or more in 90 % of results.",
         _AUROC,
         _near_ceiling,
     ),
-    _claim(
+    Claim(
         "ood-ks",
         "Kuramoto-Sivashinsky with another length is detected perfectly (AUROC of 0.995 or more "
         "under every score).",
         "Appendix D, table of AUROC",
         _level("kuramoto-sivashinsky", 0.995),
     ),
-    _claim(
+    Claim(
         "ood-burgers",
         "Burgers' equation with another viscosity is detected with an AUROC of 0.93 or more.",
         "Appendix D, table of AUROC",
         _level("burgers", 0.93),
     ),
-    _claim(
+    Claim(
         "al-gaussian",
         "In active learning the Gaussian kernel has the best average rank.",
         _LEARNING,
@@ -313,13 +309,13 @@ CLAIMS = (
             "random",
         ),
     ),
-    _claim(
+    Claim(
         "al-significant",
         "In active learning the Gaussian kernel ranks significantly lower than all others.",
         _LEARNING,
         _significantly_best,
     ),
-    _claim(
+    Claim(
         "al-proper",
         "In active learning the three strictly proper kernel scores have the three best ranks.",
         _LEARNING,
@@ -334,13 +330,13 @@ CLAIMS = (
             "random",
         ),
     ),
-    _claim(
+    Claim(
         "al-log",
         "In active learning the log score is worse than random acquisition.",
         _LEARNING,
         _total(ACTIVE, lambda r: r["log"] > r["random"], pairs(("random", "log")), "log", "random"),
     ),
-    _claim(
+    Claim(
         "al-se",
         "In active learning the squared error is worse than random acquisition.",
         _LEARNING,
@@ -352,7 +348,7 @@ CLAIMS = (
             "random",
         ),
     ),
-    _claim(
+    Claim(
         "al-sampler",
         "In active learning with samples (SB) random acquisition is the worst choice.",
         "Section 6, table of ranks in active learning",

@@ -47,10 +47,10 @@ def difference(
 
 
 def _value(values: dict[CellKey, float], place: CellKey, score: str) -> float | None:
-    found = values.get(replace(place, score=score))
-    if found is None and score == "energy":
+    value = values.get(replace(place, score=score))
+    if value is None and score == "energy":
         return values.get(replace(place, score="crps"))
-    return found
+    return value
 
 
 def resolved(
@@ -65,13 +65,13 @@ def resolved(
     It holds if a score is better than another one by more than a tie, and none is worse; it does
     not hold if one is worse by more than a tie. What ranks say beyond that are third digits.
     """
-    found = {pair: difference(case, experiment, pair, representation) for pair in pairs}
-    known = {pair: d for pair, d in found.items() if d is not None}
-    if not known:
+    by_pair = {pair: difference(case, experiment, pair, representation) for pair in pairs}
+    differences = {pair: d for pair, d in by_pair.items() if d is not None}
+    if not differences:
         return verdict
-    text = f"{verdict.numbers}; {'; '.join(_words(pair, d) for pair, d in known.items())}"
-    verdicts = {d.verdict for d in known.values()}
-    unseen = [d.detectable for d in known.values() if d.verdict == "undecided"]
+    text = f"{verdict.numbers}; {'; '.join(_words(pair, d) for pair, d in differences.items())}"
+    verdicts = {d.verdict for d in differences.values()}
+    unseen = [d.detectable for d in differences.values() if d.verdict == "undecided"]
     if verdict.status is Status.HOLDS and "lower" in verdicts and "higher" not in verdicts:
         return decided(True, text)
     if verdict.status is Status.FAILS and "higher" in verdicts:
@@ -86,10 +86,10 @@ def resolved(
     return undecided(f"{text}; ranks and differences do not agree", BELOW_RESOLUTION)
 
 
-def _words(pair: Pair, found: PairedDifference) -> str:
+def _words(pair: Pair, paired: PairedDifference) -> str:
     names = {**SCORES, **RANDOM}
     better, worse = (name_of(score, names).text for score in pair)
-    low, high = found.interval
+    low, high = paired.interval
     told = {"lower": "better", "higher": "worse", "tie": "a tie", "undecided": "undecided"}
-    numbers = f"{found.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
-    return f"{better} − {worse} {numbers}, {told[found.verdict]}"
+    numbers = f"{paired.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{better} − {worse} {numbers}, {told[paired.verdict]}"

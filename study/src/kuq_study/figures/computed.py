@@ -53,15 +53,15 @@ def theoretical_influence() -> Figure:
         ("aleatoric", kuq.Normal(np.zeros((50, 1)), reach[:, None]), "σ of the new member"),
         ("epistemic", kuq.Normal(reach[:, None], np.full((50, 1), 0.5)), "mean of the new member"),
     )
-    for part, contamination, label in sides:
-        with drawing(f"influence-{part}", panels) as axes:
+    for component, contamination, label in sides:
+        with drawing(f"influence-{component}", panels) as axes:
             for name, score in _SCORES.items():
                 influence = influence_curves(base, contamination, score)
-                values = getattr(influence, part)[:, 0]
+                values = getattr(influence, component)[:, 0]
                 axes.plot(reach, values, _DASHES[name], color=colour(name), lw=2)
             axes.set_xscale("log")
             axes.set_yscale("symlog", linthresh=0.1)
-            axes.set(xlabel=label, ylabel=f"influence on {part[0].upper()}U")
+            axes.set(xlabel=label, ylabel=f"influence on {component[0].upper()}U")
             axes.set_ylim(bottom=-1.0)
     return Figure(
         "influence",

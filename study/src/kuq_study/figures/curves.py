@@ -62,12 +62,12 @@ def _cells(records: Iterable[Record]) -> list[tuple[str, str]]:
 def _parts(records: Iterable[Record]) -> list[tuple[str, str, str]]:
     """The triples of data set, representation and component that occur."""
     records = list(records)
-    found = {(r.dataset, r.representation, r.component) for r in records}
+    triples = {(r.dataset, r.representation, r.component) for r in records}
     return [
         (dataset, method, component)
         for dataset, method in _cells(records)
-        for component in ordered({c for *_, c in found}, COMPONENTS)
-        if (dataset, method, component) in found
+        for component in ordered({c for *_, c in triples}, COMPONENTS)
+        if (dataset, method, component) in triples
     ]
 
 
@@ -261,14 +261,14 @@ def _scaling(
     for quantity, xlabel, slope, ylabel in sides:
         records = evidence.of(experiment, quantity)
         for dataset, method, component in _parts(records):
-            part = [
+            panel_records = [
                 r
                 for r in records
                 if (r.dataset, r.representation, r.component) == (dataset, method, component)
             ]
             curves = {
                 score: [(x, abs(y)) for x, y in curve if x > 0 and y != 0]
-                for (_, _, score), curve in _mean_curves(part).items()
+                for (_, _, score), curve in _mean_curves(panel_records).items()
             }
             name = f"{experiment}-{quantity}-{dataset}-{method}-{component}"
             with drawing(name, panels) as axes:

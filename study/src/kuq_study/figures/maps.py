@@ -30,12 +30,12 @@ def maps(evidence: Evidence) -> list[Figure]:
         panels: list[Panel] = []
         if any(len(shape) == 2 for shape in shapes):
             limits = _limits(arrays)
-            for part in _PARTS:
-                if part in arrays and arrays[part].ndim == 2:
+            for what in _PARTS:
+                if what in arrays and arrays[what].ndim == 2:
                     with drawing(
-                        f"field-{name}-{part}", panels, size=(3.5, 2.8), with_bar=True
+                        f"field-{name}-{what}", panels, size=(3.5, 2.8), with_bar=True
                     ) as axes:
-                        _map(axes, arrays[part], part, limits if part in _PARTS[:2] else None)
+                        _map(axes, arrays[what], what, limits if what in _PARTS[:2] else None)
         elif any(len(shape) == 1 for shape in shapes):
             _profiles(name, arrays, panels)
         if panels:
@@ -64,7 +64,7 @@ def _title(name: str) -> str:
 
 
 def _limits(arrays: Arrays) -> tuple[float, float]:
-    both = [np.asarray(array) for part, array in arrays.items() if part in _PARTS[:2]]
+    both = [np.asarray(array) for what, array in arrays.items() if what in _PARTS[:2]]
     finite = np.concatenate([a[np.isfinite(a)].ravel() for a in both]) if both else np.zeros(1)
     if finite.size == 0:
         return 0.0, 1.0
@@ -105,8 +105,8 @@ def _profiles(name: str, arrays: Arrays, panels: list[Panel]) -> None:
         axes.legend(frameon=False)
         axes.set(title="truth and prediction", xlabel="place")
     with drawing(f"field-{name}-parts", panels) as axes:
-        for part, ink, dash in (("aleatoric", "#E69F00", "-"), ("epistemic", "#009E73", "-.")):
-            if part in arrays:
-                axes.plot(x, arrays[part], color=ink, ls=dash, label=part)
+        for component, ink, dash in (("aleatoric", "#E69F00", "-"), ("epistemic", "#009E73", "-.")):
+            if component in arrays:
+                axes.plot(x, arrays[component], color=ink, ls=dash, label=component)
         axes.legend(frameon=False)
         axes.set(title="uncertainty", xlabel="place")

@@ -38,7 +38,7 @@ def paper_records() -> tuple[Record, ...]:
     >>> [r.value for r in paper_records() if r.dataset == "burgers" and r.quantity == "auroc"]
     [0.9307, 0.9371, 0.9397, 0.9327]
     """
-    return (*_robustness(), *_selective(), *_ood(), *_active())
+    return (*_robustness(), *_by_score())
 
 
 @cache
@@ -84,44 +84,21 @@ def _robustness() -> Iterator[Record]:
         )
 
 
-def _selective() -> Iterator[Record]:
-    for row in _rows("selective_prediction"):
-        yield Record(
-            "selective_prediction",
-            _dataset(row),
-            _method(row),
-            0,
-            "prr",
-            float(row["prr"]),
-            row["score"],
-            "total",
-        )
-
-
-def _ood() -> Iterator[Record]:
-    for row in _rows("ood_detection"):
-        yield Record(
-            "ood_detection",
-            _dataset(row),
-            _method(row),
-            0,
-            "auroc",
-            float(row["auroc"]),
-            row["score"],
-            "epistemic",
-        )
-
-
-def _active() -> Iterator[Record]:
-    for row in _rows("active_learning"):
-        for quantity, column in (("mse", "final_test_mse"), ("mse_std", "std")):
-            yield Record(
-                "active_learning",
-                _dataset(row),
-                _method(row),
-                0,
-                quantity,
-                float(row[column]),
-                row["score"],
-                "epistemic",
-            )
+def _by_score() -> Iterator[Record]:
+    for experiment, component, columns in (
+        ("selective_prediction", "total", {"prr": "prr"}),
+        ("ood_detection", "epistemic", {"auroc": "auroc"}),
+        ("active_learning", "epistemic", {"mse": "final_test_mse", "mse_std": "std"}),
+    ):
+        for row in _rows(experiment):
+            for quantity, column in columns.items():
+                yield Record(
+                    experiment,
+                    _dataset(row),
+                    _method(row),
+                    0,
+                    quantity,
+                    float(row[column]),
+                    row["score"],
+                    component,
+                )

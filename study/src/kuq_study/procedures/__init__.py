@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from kuq_study.procedure import Procedure
 
 
-def _loader(name: str) -> Callable[[], Procedure]:
-    def load() -> Procedure:
-        found = import_module(f"kuq_study.procedures.{name}").PROCEDURE
-        assert isinstance(found, Procedure)
-        return found
-
-    return load
+def _load(name: str) -> Procedure:
+    procedure = import_module(f"kuq_study.procedures.{name}").PROCEDURE
+    assert isinstance(procedure, Procedure)
+    return procedure
 
 
 #: By name, what gives the procedure; the modules bring what they need only then.
 PROCEDURES: dict[str, Callable[[], Procedure]] = {
-    name: _loader(name)
+    name: partial(_load, name)
     for name in (
         "active_learning",
         "approximation",

@@ -109,11 +109,11 @@ def _in_draws(
                 gap = (fair[component] - exact[component]) / unit
                 error = float(np.sqrt(np.mean(gap**2)))
                 yield cell.record("error_samples", error, score=name, component=component, x=count)
-                for quantity, found in (
+                for quantity, estimated in (
                     ("bias_samples", plug_in[component]),
                     ("bias_samples_unbiased", fair[component]),
                 ):
-                    bias = float(np.mean(found - exact[component]) / unit)
+                    bias = float(np.mean(estimated - exact[component]) / unit)
                     yield cell.record(quantity, bias, score=name, component=component, x=count)
 
 

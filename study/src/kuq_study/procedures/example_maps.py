@@ -28,7 +28,7 @@ def example_maps(
     if cell.seed != 0 or np.ndim(splits["test"].y) < 2:
         return {}
     if cell.dataset in _TRAJECTORIES and cell.dataset not in cell.entries:
-        splits = _all_steps(cell, context, splits)
+        splits = _all_steps(cell, context)
     arrays = {}
     for name, split in splits.items():
         steps = np.ndim(split.y) == 2
@@ -38,14 +38,14 @@ def example_maps(
         law = model.predict_distribution(x)
         u = decompose(law, CRPS(reduce=None))
         mean = np.asarray(law.mean()).reshape(y.shape)
-        found = (before + y, before + mean, u.aleatoric, u.epistemic)
-        for what, values in zip(_MAPS, found, strict=True):
+        fields = (before + y, before + mean, u.aleatoric, u.epistemic)
+        for what, values in zip(_MAPS, fields, strict=True):
             plain = np.asarray(values).reshape(y.shape)
             arrays[f"example.{name}.{what}"] = plain if steps else plain[0]
     return arrays
 
 
-def _all_steps(cell: Cell, context: Context, splits: Mapping[str, Split]) -> dict[str, Split]:
+def _all_steps(cell: Cell, context: Context) -> dict[str, Split]:
     """Every step of the first trajectory of each split, of which the data may have only some."""
     from kuq.datasets import load
 
@@ -53,8 +53,8 @@ def _all_steps(cell: Cell, context: Context, splits: Mapping[str, Split]) -> dic
     options = {**cell.data, "pairs": frames - 2, "test_pairs": frames - 2}
     data = load(cell.dataset, data_dir=context.data_dir, seed=cell.seed, **options)
     first = slice(frames - 2)
-    found = {"test": data.test} | ({} if data.shifted is None else {"shifted": data.shifted})
-    return {name: Split(split.x[first], split.y[first]) for name, split in found.items()}
+    splits = {"test": data.test} | ({} if data.shifted is None else {"shifted": data.shifted})
+    return {name: Split(split.x[first], split.y[first]) for name, split in splits.items()}
 
 
 def save_examples(cell: Cell, arrays: Mapping[str, Any], context: Context) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import kuq
-from kuq.distributions.base import Prediction
 from kuq.kernels.base import Score
 from kuq_study.bandwidths import Bandwidth, bandwidth_of
 from kuq_study.cell import Cell
@@ -28,7 +27,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
 
     So the experiments on one data set train once for all of them.
     """
-    own = {cell.dataset, cell.representation}
+    names = {cell.dataset, cell.representation}
     return {
         "predictions of": "test and shifted rows, with what the rows are",
         "kuq": kuq.__version__,
@@ -38,7 +37,7 @@ def depends_on(cell: Cell) -> dict[str, Any]:
         "train_rows": cell.train_rows,
         "data": dict(cell.data),
         "model": dict(cell.model),
-        "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in own},
+        "entries": {n: e.identity for n, e in sorted(cell.entries.items()) if n in names},
         **cell.data_settings(),
     }
 
@@ -64,15 +63,10 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     return arrays | example_maps(cell, context, splits, model)
 
 
-def kept_prediction(arrays: Mapping[str, Any], name: str) -> Prediction:
-    """The predictions of ``"test"`` or ``"shifted"`` rows."""
-    return from_arrays(arrays, name)
-
-
 def scores_and_bandwidth(
     cell: Cell, arrays: Mapping[str, Any], option: Bandwidth
 ) -> tuple[dict[str, Score], float]:
     """The scores of a cell with the bandwidth that belongs to its data and predictions."""
-    test = kept_prediction(arrays, "test")
+    test = from_arrays(arrays, "test")
     bandwidth = bandwidth_of(option, cell.dataset, float(arrays["target_distance"]), test)
     return scores_for(cell, test, bandwidth), bandwidth

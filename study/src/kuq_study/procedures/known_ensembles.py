@@ -57,8 +57,8 @@ class KnownLaw:
             return self.points * (math.log(s / t) + square - 0.5)
         assert isinstance(score, Kernel)
         gap = math.sqrt(s * s + t * t + 2 * self.spread**2)
-        own = (self._kernel_at(math.sqrt(2.0) * scale, score) for scale in (s, t))
-        return self._kernel_at(gap, score) - 0.5 * sum(own)
+        within = (self._kernel_at(math.sqrt(2.0) * scale, score) for scale in (s, t))
+        return self._kernel_at(gap, score) - 0.5 * sum(within)
 
     def _kernel_at(self, scale: float, kernel: Kernel) -> float:
         """E k(0, Z) with Z ~ N(0, scale²): the difference of two outcomes."""

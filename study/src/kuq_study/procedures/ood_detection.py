@@ -19,13 +19,13 @@ from kuq.protocols.detection import OodDetection
 from kuq.uncertainty import decompose
 from kuq_study.bandwidths import TARGETS, Bandwidth
 from kuq_study.cell import Cell
+from kuq_study.kept import from_arrays
 from kuq_study.learners import squared_errors
 from kuq_study.procedure import Context, Procedure
 from kuq_study.procedures.example_maps import save_examples
 from kuq_study.procedures.fitted import (
     Component,
     depends_on,
-    kept_prediction,
     predict,
     scores_and_bandwidth,
 )
@@ -89,7 +89,7 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
         end = "_other_bandwidth"
         yield cell.record(f"bandwidth{end}", bandwidth, score="gaussian")
         yield from detect("gaussian", scores["gaussian"], end)
-    yield from _component_correlations(cell, kept_prediction(arrays, "shifted"), options.rtol)
+    yield from _component_correlations(cell, from_arrays(arrays, "shifted"), options.rtol)
     save_examples(cell, arrays, context)
 
 
@@ -104,23 +104,23 @@ class _Detection:
         options = self.options
         within, beyond = (self._uncertainty(rows, score) for rows in ("test", "shifted"))
         groups = self._of_both("group")
-        found = self._detected(within, beyond, groups)
+        detection = self._detected(within, beyond, groups)
         if options.training is not None:
-            yield self._record("auroc_training", found.auroc, name)
+            yield self._record("auroc_training", detection.auroc, name)
             return
-        yield from self._interval(f"auroc{end}", found, name)
-        yield self._record(f"aupr{end}", found.aupr, name)
-        yield self._record(f"fpr95{end}", found.fpr95, name)
+        yield from self._interval(f"auroc{end}", detection, name)
+        yield self._record(f"aupr{end}", detection.aupr, name)
+        yield self._record(f"fpr95{end}", detection.fpr95, name)
         if groups is not None:
             grouped = self._detected(within, beyond, groups, unit="group")
             yield from self._interval(f"auroc_grouped{end}", grouped, name)
         frames = self._of_both("frame")
         if options.first_frame and groups is not None and frames is not None:
-            late = [np.asarray(part) >= options.first_frame for part in frames]
-            some = [part[keep] for part, keep in zip(groups, late, strict=True)]
+            late = [np.asarray(numbers) >= options.first_frame for numbers in frames]
+            late_groups = [labels[keep] for labels, keep in zip(groups, late, strict=True)]
             rest = within[late[0]], beyond[late[1]]
-            yield from self._interval(f"auroc_late{end}", self._detected(*rest, some), name)
-            grouped = self._detected(*rest, some, unit="group")
+            yield from self._interval(f"auroc_late{end}", self._detected(*rest, late_groups), name)
+            grouped = self._detected(*rest, late_groups, unit="group")
             yield from self._interval(f"auroc_grouped_late{end}", grouped, name)
             # How much of what groups are judged by comes from their first frames.
             share = within[~late[0]].sum() / within.sum()
@@ -132,9 +132,9 @@ class _Detection:
 
     def _uncertainty(self, rows: str, score: Score) -> Any:
         draws: dict[str, Any] = {"draws": self.options.draws or None, "seed": self.cell.seed}
-        prediction = kept_prediction(self.arrays, rows)
-        found = decompose(prediction, score, rtol=self.options.rtol, **draws)
-        return np.asarray(found[self.options.component])
+        prediction = from_arrays(self.arrays, rows)
+        u = decompose(prediction, score, rtol=self.options.rtol, **draws)
+        return np.asarray(u[self.options.component])
 
     def _of_both(self, what: str, twin: str = "shifted") -> list[Any] | None:
         names = f"test.{what}", f"{twin}.{what}"
@@ -152,9 +152,9 @@ class _Detection:
             resamples=self.options.resamples,
         )
 
-    def _interval(self, quantity: str, found: OodDetection, score: str) -> Iterator[Record]:
-        yield self._record(quantity, found.auroc, score)
-        for end, value in zip(("low", "high"), found.auroc_interval, strict=True):
+    def _interval(self, quantity: str, detection: OodDetection, score: str) -> Iterator[Record]:
+        yield self._record(quantity, detection.auroc, score)
+        for end, value in zip(("low", "high"), detection.auroc_interval, strict=True):
             yield self._record(f"{quantity}_{end}", value, score)
 
     def _record(self, quantity: str, value: float, score: str) -> Record:
@@ -170,12 +170,12 @@ def _component_correlations(cell: Cell, outside: Prediction, rtol: float) -> Ite
         return
     for name, score in (("squared", Marginal(SquaredError(), None)), ("crps", CRPS(reduce=None))):
         u = decompose(outside, score, rtol=rtol)
-        rows = [np.asarray(part).reshape(len(part), -1) for part in (u.aleatoric, u.epistemic)]
+        rows = [np.asarray(field).reshape(len(field), -1) for field in (u.aleatoric, u.epistemic)]
         centred = [values - values.mean(1, keepdims=True) for values in rows]
         size = np.sqrt(np.prod([(values**2).sum(1) for values in centred], axis=0))
-        found = (centred[0] * centred[1]).sum(1)[size > 0] / size[size > 0]
-        if found.size:
-            yield cell.record("component_correlation", float(found.mean()), score=name)
+        correlations = (centred[0] * centred[1]).sum(1)[size > 0] / size[size > 0]
+        if correlations.size:
+            yield cell.record("component_correlation", float(correlations.mean()), score=name)
 
 
 PROCEDURE = Procedure(predict, evaluate, depends_on, Options, learns=True)

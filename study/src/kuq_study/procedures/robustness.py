@@ -107,8 +107,8 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
             context.report(f"evaluates M = {size}", position / len(options.deltas))
             chosen = [*range(size), trained + position]
             corrupted = Ensemble(Normal(loc[chosen], scale[chosen]))
-            found = protocols.robustness(base, corrupted, list(scores.values()))
-            for name, r in zip(scores, found, strict=True):
+            results = protocols.robustness(base, corrupted, list(scores.values()))
+            for name, r in zip(scores, results, strict=True):
                 for component, mape, median in (
                     ("aleatoric", r.aleatoric_mape, r.aleatoric_median),
                     ("epistemic", r.epistemic_mape, r.epistemic_median),

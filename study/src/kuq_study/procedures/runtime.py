@@ -53,7 +53,7 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
     sizes = [("members", m, options.draws_of_members) for m in options.members]
     if cell.representation == "sampler":
         sizes += [("samples", options.members_of_draws, n) for n in options.draws]
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for position, (what, members, draws) in enumerate(sizes):
         context.report(f"times {what}", position / len(sizes))
         ensemble = Ensemble(_law(cell, options, members, draws, rng))
@@ -61,8 +61,8 @@ def predict(cell: Cell, context: Context) -> Mapping[str, Any]:
         for name, score in scores_for(cell, ensemble, bandwidth).items():
             seconds = _median_seconds(ensemble, score, options.repeats)
             number = members if what == "members" else draws
-            found[f"{what}.{number}.{name}"] = np.array(seconds * _CASES / options.cases)
-    return found
+            arrays[f"{what}.{number}.{name}"] = np.array(seconds * _CASES / options.cases)
+    return arrays
 
 
 def _law(

@@ -14,13 +14,13 @@ from kuq.errors import ParameterError
 from kuq.uncertainty import decompose
 from kuq_study.bandwidths import TARGETS, Bandwidth
 from kuq_study.cell import Cell
+from kuq_study.kept import from_arrays
 from kuq_study.learners import squared_errors
 from kuq_study.procedure import Context, Procedure
 from kuq_study.procedures.example_maps import save_examples
 from kuq_study.procedures.fitted import (
     Component,
     depends_on,
-    kept_prediction,
     predict,
     scores_and_bandwidth,
 )
@@ -54,7 +54,7 @@ class Options:
 def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterator[Record]:
     """Prediction-rejection ratio and retention curve under every score."""
     options = from_table(Options, cell.evaluation, "evaluation")
-    test = kept_prediction(arrays, "test")
+    test = from_arrays(arrays, "test")
     error = squared_errors(arrays["test.mean"], arrays["test.y"])
     scores, bandwidth = scores_and_bandwidth(cell, arrays, options.bandwidth)
     draws: dict[str, Any] = {"draws": options.draws or None, "seed": cell.seed}
@@ -65,21 +65,21 @@ def evaluate(cell: Cell, arrays: Mapping[str, Any], context: Context) -> Iterato
     for position, (name, score) in enumerate(scores.items()):
         context.report(f"evaluates {name}", position / len(scores))
         u = decompose(test, score, rtol=options.rtol, **draws)
-        found = protocols.selective_prediction(u[options.component], error, (low, high))
-        shown = _spread(len(found.retention), options.curve_points)
+        curve = protocols.selective_prediction(u[options.component], error, (low, high))
+        shown = _spread(len(curve.retention), options.curve_points)
         if not oracle_stored:
             for i in shown:
-                yield cell.record("risk_oracle", found.oracle[i], x=found.retention[i])
+                yield cell.record("risk_oracle", curve.oracle[i], x=curve.retention[i])
             oracle_stored = True
-        yield cell.record("prr", found.prr, score=name, component=options.component)
-        yield cell.record("prr_full", found.prr_full, score=name, component=options.component)
+        yield cell.record("prr", curve.prr, score=name, component=options.component)
+        yield cell.record("prr_full", curve.prr_full, score=name, component=options.component)
         for i in shown:
             yield cell.record(
                 "risk",
-                found.risk[i],
+                curve.risk[i],
                 score=name,
                 component=options.component,
-                x=found.retention[i],
+                x=curve.retention[i],
             )
     save_examples(cell, arrays, context)
 

@@ -91,21 +91,21 @@ def _surface_frame(
 ) -> tuple[Vectors, Pixels, Pixels]:
     """Unit normals towards the viewer's side, and two lengths along each surface."""
     local, half = bodies.relative(which, points), bodies.halves(which)
-    reduced = [part / h for part, h in zip(local, half, strict=True)]
+    reduced = [c / h for c, h in zip(local, half, strict=True)]
     axis = np.argmax(np.abs(reduced), axis=0)
     rounded = np.take_along_axis(bodies.round, which, axis=1)
-    steep = [part / h for part, h in zip(reduced, half, strict=True)]
-    size = np.sqrt(sum(part * part for part in steep)) + np.float32(1e-12)
+    steep = [r / h for r, h in zip(reduced, half, strict=True)]
+    size = np.sqrt(sum(s * s for s in steep)) + np.float32(1e-12)
     x, y, z = (
-        np.where(rounded, part / size, np.where(axis == k, np.sign(r), 0)).astype(np.float32)
-        for k, (part, r) in enumerate(zip(steep, reduced, strict=True))
+        np.where(rounded, s / size, np.where(axis == k, np.sign(r), 0)).astype(np.float32)
+        for k, (s, r) in enumerate(zip(steep, reduced, strict=True))
     )
     outer = bodies.outward(which, (x, y, z))
     # Surroundings are seen from inside: their normals point away from their sides.
     inner = [np.where(side // 2 == k, 1 - 2 * (side % 2), 0).astype(np.float32) for k in range(3)]
     nx, ny, nz = (np.where(solid, o, i) for o, i in zip(outer, inner, strict=True))
     axis = np.where(solid, axis, side // 2)
-    lx, ly, lz = (np.where(solid, part, point) for part, point in zip(local, points, strict=True))
+    lx, ly, lz = (np.where(solid, c, point) for c, point in zip(local, points, strict=True))
     u = np.where(axis == 0, ly, lx)
     v = np.where(axis == 2, ly, lz)
     return (nx, ny, nz), u, v
@@ -124,8 +124,7 @@ def _light(
     """How much light of each colour falls on each point, (scenes, pixels, 3)."""
     lights = [scene.light for scene in scenes]
     x, y, z = (_column([light.position[axis] for light in lights]) for axis in range(3))
-    lifted = tuple(p + np.float32(5e-3) * n for p, n in zip(points, normals, strict=True))
-    px, py, pz = lifted
+    px, py, pz = (p + np.float32(5e-3) * n for p, n in zip(points, normals, strict=True))
     dx, dy, dz = x - px, y - py, z - pz
     away = np.sqrt(dx * dx + dy * dy + dz * dz) + np.float32(1e-6)
     facing = np.maximum(normals[0] * dx + normals[1] * dy + normals[2] * dz, 0) / away
@@ -155,8 +154,8 @@ def _corners(
         high = _column([scene.high[axis] for scene in scenes])
         gap = np.minimum(point - low, high - point)
         darker = 1 - np.float32(0.4) * np.exp(-np.maximum(gap, 0) / np.float32(0.25))
-        own = ~solid & (side // 2 == axis)
-        kept *= np.where(own, np.float32(1), darker)
+        on_side = ~solid & (side // 2 == axis)
+        kept *= np.where(on_side, np.float32(1), darker)
     return kept
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kuq_study.stand_ins.materials import Material
-from kuq_study.stand_ins.scene import Camera, Light, Scene, Solid, Surface, Triple
+from kuq_study.stand_ins.scene import Camera, Light, Scene, Solid, Surface, Triple, close_to, pick
 
 #: A part of a piece of furniture: middle and half lengths relative to the place it stands on, with
 #: its back along +y, and its surface; True for an ellipsoid.
@@ -26,10 +26,14 @@ def room(generator: np.random.Generator) -> Scene:
     """One room with furniture along its walls and in the middle, seen from its south end."""
     width, length = generator.uniform(3.2, 6.0), generator.uniform(3.8, 7.5)
     height = generator.uniform(2.4, 3.0)
-    eye = (width * generator.uniform(0.3, 0.7), generator.uniform(0.25, 0.5), _eye(generator))
-    wall = _near(generator, _pick(generator, _WALLS))
+    eye = (
+        width * generator.uniform(0.3, 0.7),
+        generator.uniform(0.25, 0.5),
+        generator.uniform(1.2, 1.7),
+    )
+    wall = close_to(generator, pick(generator, _WALLS))
     solids = [
-        *_on_walls(generator, width, length, height),
+        *_on_walls(generator, width, length),
         *_along_walls(generator, width, length),
         *_in_the_middle(generator, width, length),
     ]
@@ -46,7 +50,7 @@ def room(generator: np.random.Generator) -> Scene:
             Surface(wall),
             Surface(wall),
             Surface(wall),
-            Surface(_near(generator, wall, 0.06)),
+            Surface(close_to(generator, wall, 0.06)),
             _floor(generator),
             Surface(_WHITE),
         ),
@@ -68,10 +72,6 @@ def room(generator: np.random.Generator) -> Scene:
     )
 
 
-def _eye(generator: np.random.Generator) -> float:
-    return float(generator.uniform(1.2, 1.7))
-
-
 def _clear(solid: Solid, eye: Triple) -> bool:
     """Whether the camera is not inside a solid or too close to see past it."""
     away = np.hypot(solid.centre[0] - eye[0], solid.centre[1] - eye[1])
@@ -81,15 +81,13 @@ def _clear(solid: Solid, eye: Triple) -> bool:
 def _floor(generator: np.random.Generator) -> Surface:
     kind = generator.integers(3)
     if kind == 0:
-        return _surface(_near(generator, (0.52, 0.36, 0.22)), "PLANKS")
+        return _surface(close_to(generator, (0.52, 0.36, 0.22)), "PLANKS")
     if kind == 1:
-        return _surface(_near(generator, (0.62, 0.60, 0.56)), "TILES")
-    return _surface(_near(generator, _pick(generator, _CLOTHS), 0.1), "CARPET")
+        return _surface(close_to(generator, (0.62, 0.60, 0.56)), "TILES")
+    return _surface(close_to(generator, pick(generator, _CLOTHS), 0.1), "CARPET")
 
 
-def _on_walls(
-    generator: np.random.Generator, width: float, length: float, height: float
-) -> list[Solid]:
+def _on_walls(generator: np.random.Generator, width: float, length: float) -> list[Solid]:
     """A window, a door and pictures: flat things that hang on walls."""
     window: Furniture = [
         ((0, -0.02, 1.45), (0.62, 0.03, 0.5), _surface(_WHITE), False),
@@ -99,7 +97,7 @@ def _on_walls(
         (
             (0, -0.03, 1.0),
             (0.45, 0.04, 1.0),
-            _surface(_near(generator, _pick(generator, _WOODS)), "DOORS"),
+            _surface(close_to(generator, pick(generator, _WOODS)), "DOORS"),
             False,
         )
     ]
@@ -135,7 +133,7 @@ def _in_the_middle(generator: np.random.Generator, width: float, length: float) 
     """A rug, a table with a chair, and a lamp or a plant."""
     x, y = width * generator.uniform(0.3, 0.7), length * generator.uniform(0.4, 0.75)
     turn = generator.uniform(-0.6, 0.6)
-    cloth = _near(generator, _pick(generator, _CLOTHS), 0.12)
+    cloth = close_to(generator, pick(generator, _CLOTHS), 0.12)
     rug: Furniture = [((0, 0, 0.01), (1.1, 0.8, 0.01), _surface(cloth, "CARPET"), False)]
     solids = _placed(rug, x, y, turn)
     if generator.random() < 0.8:
@@ -150,7 +148,7 @@ def _in_the_middle(generator: np.random.Generator, width: float, length: float) 
 
 
 def _table(generator: np.random.Generator) -> tuple[Furniture, float]:
-    wood = _surface(_near(generator, _pick(generator, _WOODS)), "PLANKS")
+    wood = _surface(close_to(generator, pick(generator, _WOODS)), "PLANKS")
     a, b, h = (
         generator.uniform(0.4, 0.7),
         generator.uniform(0.3, 0.45),
@@ -162,13 +160,13 @@ def _table(generator: np.random.Generator) -> tuple[Furniture, float]:
         for sx in (-1, 1)
         for sy in (-1, 1)
     ]
-    jar = _surface(_near(generator, _pick(generator, _CLOTHS), 0.2))
+    jar = _surface(close_to(generator, pick(generator, _CLOTHS), 0.2))
     parts.append(((0.1, 0.0, h + 0.13), (0.08, 0.08, 0.11), jar, True))
     return parts, float(a)
 
 
 def _chair(generator: np.random.Generator) -> Furniture:
-    wood = _surface(_near(generator, _pick(generator, _WOODS)))
+    wood = _surface(close_to(generator, pick(generator, _WOODS)))
     parts: Furniture = [
         ((0, 0, 0.45), (0.21, 0.21, 0.025), wood, False),
         ((0, 0.2, 0.72), (0.21, 0.02, 0.26), wood, False),
@@ -181,8 +179,8 @@ def _chair(generator: np.random.Generator) -> Furniture:
 
 
 def _sofa(generator: np.random.Generator) -> Furniture:
-    cloth = _near(generator, _pick(generator, _CLOTHS))
-    fabric, pillow = _surface(cloth, "FABRIC"), _surface(_near(generator, cloth, 0.25), "FABRIC")
+    cloth = close_to(generator, pick(generator, _CLOTHS))
+    fabric, pillow = _surface(cloth, "FABRIC"), _surface(close_to(generator, cloth, 0.25), "FABRIC")
     return [
         ((0, -0.42, 0.22), (0.9, 0.42, 0.2), fabric, False),
         ((0, -0.1, 0.55), (0.9, 0.12, 0.32), fabric, False),
@@ -193,8 +191,8 @@ def _sofa(generator: np.random.Generator) -> Furniture:
 
 
 def _bed(generator: np.random.Generator) -> Furniture:
-    wood = _surface(_near(generator, _pick(generator, _WOODS)))
-    blanket = _surface(_near(generator, _pick(generator, _CLOTHS)), "FABRIC")
+    wood = _surface(close_to(generator, pick(generator, _WOODS)))
+    blanket = _surface(close_to(generator, pick(generator, _CLOTHS)), "FABRIC")
     return [
         ((0, -1.0, 0.16), (0.75, 1.0, 0.14), wood, False),
         ((0, -1.1, 0.42), (0.72, 0.88, 0.14), blanket, False),
@@ -205,7 +203,7 @@ def _bed(generator: np.random.Generator) -> Furniture:
 
 
 def _cabinet(generator: np.random.Generator) -> Furniture:
-    wood = _near(generator, _pick(generator, _WOODS))
+    wood = close_to(generator, pick(generator, _WOODS))
     h = generator.uniform(0.4, 0.95)
     a = generator.uniform(0.45, 0.8)
     return [
@@ -215,7 +213,7 @@ def _cabinet(generator: np.random.Generator) -> Furniture:
 
 
 def _bookshelf(generator: np.random.Generator) -> Furniture:
-    wood = _near(generator, _pick(generator, _WOODS))
+    wood = close_to(generator, pick(generator, _WOODS))
     a = generator.uniform(0.4, 0.8)
     return [
         ((0, -0.16, 0.95), (a, 0.15, 0.93), _surface(wood, "BOOKS"), False),
@@ -234,7 +232,7 @@ def _lamp() -> Furniture:
 
 
 def _plant(generator: np.random.Generator) -> Furniture:
-    green = _surface(_near(generator, (0.16, 0.36, 0.12)), "LEAVES")
+    green = _surface(close_to(generator, (0.16, 0.36, 0.12)), "LEAVES")
     return [
         ((0, 0, 0.2), (0.15, 0.15, 0.2), _surface((0.55, 0.3, 0.2)), False),
         ((0, 0, 0.75), (0.3, 0.3, 0.4), green, True),
@@ -267,15 +265,3 @@ def _placed(parts: Furniture, x: float, y: float, yaw: float) -> list[Solid]:
 def _surface(colour: Sequence[float], material: str = "PLAIN") -> Surface:
     red, green, blue = colour
     return Surface((red, green, blue), Material[material])
-
-
-def _pick(generator: np.random.Generator, colours: Sequence[Triple]) -> Triple:
-    return colours[int(generator.integers(len(colours)))]
-
-
-def _near(generator: np.random.Generator, colour: Triple, spread: float = 0.05) -> Triple:
-    """A colour close to ``colour``."""
-    red, green, blue = np.clip(
-        np.array(colour) + generator.normal(0, spread, 3), 0.03, 0.95
-    ).tolist()
-    return red, green, blue

@@ -33,6 +33,19 @@ class Surface:
     material: Material = Material.PLAIN
 
 
+def pick(generator: np.random.Generator, colours: Sequence[Triple]) -> Triple:
+    """One of the colours by chance."""
+    return colours[int(generator.integers(len(colours)))]
+
+
+def close_to(generator: np.random.Generator, colour: Triple, spread: float = 0.05) -> Triple:
+    """A colour by chance, close to ``colour``."""
+    red, green, blue = np.clip(
+        np.array(colour) + generator.normal(0, spread, 3), 0.03, 0.95
+    ).tolist()
+    return red, green, blue
+
+
 @final
 @dataclass(frozen=True)
 class Solid:
@@ -208,8 +221,8 @@ def _through_box(origin: Vectors, ray: Vectors, half: Vectors) -> tuple[Pixels, 
 
 
 def _through_ellipsoid(origin: Vectors, ray: Vectors, half: Vectors) -> tuple[Pixels, Pixels]:
-    o = [part / h for part, h in zip(origin, half, strict=True)]
-    d = [part / h for part, h in zip(ray, half, strict=True)]
+    o = [x / h for x, h in zip(origin, half, strict=True)]
+    d = [x / h for x, h in zip(ray, half, strict=True)]
     square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
     slope = o[0] * d[0] + o[1] * d[1] + o[2] * d[2]
     rest = slope * slope - square * (o[0] * o[0] + o[1] * o[1] + o[2] * o[2] - 1)

@@ -24,6 +24,8 @@ Side: TypeAlias = Annotated[int, Within(least=8)]
 
 #: To be raised when the numbers of a stand-in change, so that no old ones are read.
 _VERSION = 1
+#: Rows that are made in one call.
+_AT_ONCE = 64
 
 
 def made_once(
@@ -31,7 +33,6 @@ def made_once(
     settings: Mapping[str, Any],
     shape: tuple[int, int, int, int],
     make: Make,
-    at_once: int = 64,
 ) -> Split:
     """The rows that ``make`` makes, from the cache if they are there.
 
@@ -39,9 +40,9 @@ def made_once(
     """
 
     def fill(result: NDArray[Any]) -> None:
-        count = math.ceil(shape[0] / at_once)
-        for begin in progress(range(0, shape[0], at_once), count, f"making {name}"):
-            rows = range(begin, min(begin + at_once, shape[0]))
+        count = math.ceil(shape[0] / _AT_ONCE)
+        for begin in progress(range(0, shape[0], _AT_ONCE), count, f"making {name}"):
+            rows = range(begin, min(begin + _AT_ONCE, shape[0]))
             result[rows.start : rows.stop] = make(rows)
 
     stored = cached_array(name, {"version": _VERSION, **settings}, shape, fill, np.float32)

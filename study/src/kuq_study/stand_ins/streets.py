@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kuq_study.stand_ins.materials import Material
-from kuq_study.stand_ins.scene import Camera, Light, Scene, Solid, Surface, Triple
+from kuq_study.stand_ins.scene import Camera, Light, Scene, Solid, Surface, Triple, close_to, pick
 
 _HOUSES = ((0.62, 0.40, 0.30), (0.70, 0.64, 0.52), (0.52, 0.52, 0.54), (0.74, 0.70, 0.66))
 _CARS = (
@@ -17,6 +17,8 @@ _CARS = (
 )
 _LANES = (-1.8, 1.8)
 _KERBS = (-5.4, 5.4)
+#: How far colours are from those of their kind.
+_SPREAD = 0.04
 
 
 def street(generator: np.random.Generator) -> Scene:
@@ -64,7 +66,7 @@ def _houses(generator: np.random.Generator, side: float) -> list[Solid]:
     for _ in range(6):
         width, height = generator.uniform(6.0, 14.0), generator.choice([2, 3, 4, 5]) * 3.0 + 0.6
         depth, setback = 6.0, generator.uniform(7.5, 9.5)
-        colour = _near(generator, _HOUSES[int(generator.integers(len(_HOUSES)))])
+        colour = close_to(generator, pick(generator, _HOUSES), _SPREAD)
         x, y = side * (setback + depth), start + width / 2
         solids.append(_box((x, y, height / 2), (depth, width / 2, height / 2), colour, "FACADE"))
         if generator.random() < 0.6:
@@ -80,7 +82,7 @@ def _trees(generator: np.random.Generator) -> list[Solid]:
     for _ in range(int(generator.integers(1, 4))):
         x, y = generator.choice(_KERBS), generator.uniform(7.0, 45.0)
         height, crown = generator.uniform(2.0, 3.2), generator.uniform(1.2, 2.0)
-        green = _near(generator, (0.14, 0.30, 0.09))
+        green = close_to(generator, (0.14, 0.30, 0.09), _SPREAD)
         solids.append(
             _box((x, y, height / 2), (0.13, 0.13, height / 2), (0.22, 0.15, 0.1), "PLAIN")
         )
@@ -100,7 +102,7 @@ def _cars(generator: np.random.Generator) -> list[Solid]:
     for _ in range(int(generator.integers(1, 5))):
         parked = generator.random() < 0.35
         x = generator.choice((-3.2, 3.2) if parked else _LANES) + generator.uniform(-0.15, 0.15)
-        paint = _near(generator, _CARS[int(generator.integers(len(_CARS)))])
+        paint = close_to(generator, pick(generator, _CARS), _SPREAD)
         length, tall = generator.uniform(1.9, 2.4), generator.choice([0.0, 0.0, 0.35])
         body = (x, ahead + length, 0.62 + tall / 2)
         cabin = (x, ahead + length + 0.1, 1.18 + tall)
@@ -108,8 +110,8 @@ def _cars(generator: np.random.Generator) -> list[Solid]:
         solids.append(_box(cabin, (0.74, 0.58 * length, 0.26), (0.1, 0.13, 0.16), "PLAIN"))
         roof = (x, ahead + length + 0.1, 1.46 + tall)
         solids.append(_box(roof, (0.72, 0.52 * length, 0.035), paint, "PLAIN"))
-        for part in (-0.62, 0.62):
-            wheel = (x, ahead + length * (1 + part), 0.3)
+        for axle in (-0.62, 0.62):
+            wheel = (x, ahead + length * (1 + axle), 0.3)
             solids.append(_box(wheel, (0.84, 0.3, 0.3), (0.03, 0.03, 0.03), "PLAIN"))
         ahead += 2 * length + generator.uniform(3.0, 14.0)
     return solids
@@ -117,8 +119,3 @@ def _cars(generator: np.random.Generator) -> list[Solid]:
 
 def _box(centre: Triple, half: Triple, colour: Triple, material: str) -> Solid:
     return Solid(centre, half, 0.0, Surface(colour, Material[material]))
-
-
-def _near(generator: np.random.Generator, colour: Triple) -> Triple:
-    red, green, blue = np.clip(np.array(colour) + generator.normal(0, 0.04, 3), 0.03, 0.95).tolist()
-    return red, green, blue

@@ -54,11 +54,11 @@ def load_synthetic_depth(
     train, validation, test, shifted = (
         made_once(
             f"depth-synthetic-{make.__name__}s",
-            {**settings, "part": part},
+            {**settings, "part": split},
             (count, 4, *shape),
-            partial(rendered, make, (seed, part), shape),
+            partial(rendered, make, (seed, split), shape),
         )
-        for part, (make, count) in enumerate(zip((room, room, room, street), sizes, strict=True))
+        for split, (make, count) in enumerate(zip((room, room, room, street), sizes, strict=True))
     )
     return Dataset(
         name="depth-synthetic",
