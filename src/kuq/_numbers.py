@@ -7,7 +7,15 @@ import operator
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from kuq.errors import ParameterError
+
+
+def require_no_mask(value: Any, name: str) -> None:
+    """NumPy would read what lies under a mask as numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterError(f"{name} is a masked array; fill or drop the masked entries first")
 
 
 def whole_number(value: Any, name: str, least: int, instead: str = "") -> int:

@@ -119,3 +119,87 @@ def test_numbers_told_of_images_have_the_score_of_numbers():
     assert scalar.predict_uncertainty(images).score == kuq.CRPS()
     field = kuq.nn.Regressor(**settings).fit(images, images[:, 0])
     assert field.predict_uncertainty(images).score == kuq.Energy()
+
+
+def misused(**settings):
+    return kuq.nn.Regressor(n_members=2, max_epochs=1, **settings)
+
+
+FRAMES = {
+    "words": ("kind", ["u", "v", "w", "x"], r"kind \(object\)|kind \(str\)"),
+    "dates": ("day", ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"], r"day \(datetime64"),
+}
+
+
+@pytest.mark.parametrize("case", FRAMES)
+def test_columns_without_numbers_are_named(case):
+    pandas = pytest.importorskip("pandas")
+    name, values, message = FRAMES[case]
+    column = pandas.to_datetime(values) if case == "dates" else values
+    table = pandas.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], name: column})
+    with pytest.raises(kuq.ParameterError, match=message):
+        misused().fit(table, [1.0, 2.0, 3.0, 5.0])
+
+
+def test_numbers_in_columns_of_objects_and_categories_are_taken():
+    pandas = pytest.importorskip("pandas")
+    numbers = [1.0, 2.0, 3.0, 4.0]
+    table = pandas.DataFrame({"a": pandas.Series(numbers, dtype=object), "b": numbers})
+    table["b"] = table["b"].astype("category")
+    assert misused().fit(table, [1.0, 2.0, 3.0, 5.0]).predict(table).shape == (4,)
+
+
+def test_masks_are_not_ignored():
+    """A −9999 under a mask was learned."""
+    x, y = sine(30)
+    hidden = np.ma.masked_array(y, mask=np.arange(30) < 2)
+    for model in (misused(), kuq.sklearn.UncertaintyRegressor(n_members=2)):
+        with pytest.raises(kuq.ParameterError, match="y is a masked array"):
+            model.fit(x, hidden)
+        with pytest.raises(kuq.ParameterError, match="X is a masked array"):
+            model.fit(np.ma.masked_array(x, mask=x > 0), y)
+    with pytest.raises(kuq.ParameterError, match="X is a masked array"):
+        misused().fit(x, y).predict(np.ma.masked_array(x, mask=x > 0))
+    with pytest.raises(kuq.ParameterError, match="X is a masked array"):
+        kuq.nn.members([torch.nn.Linear(3, 1)], np.ma.masked_array(x, mask=x > 0))
+
+
+def test_tensors_are_read_whatever_torch_records_of_them():
+    x, y = sine(30)
+    recorded = torch.tensor(x, requires_grad=True)
+    plain = misused().fit(x, y).predict(x)
+    np.testing.assert_allclose(misused().fit(recorded, y).predict(recorded), plain, rtol=1e-6)
+    low = torch.tensor(x, dtype=torch.bfloat16), torch.tensor(y, dtype=torch.bfloat16)
+    rounded = misused().fit(*(part.double().numpy() for part in low)).predict(x)
+    np.testing.assert_allclose(misused().fit(*low).predict(x), rounded, rtol=1e-6)
+
+
+def test_targets_that_are_missing_or_come_twice_are_told():
+    x, y = sine(30)
+    for nothing in (x, [], lambda: iter([(x, y)])):
+        with pytest.raises(kuq.ParameterError, match=r"Regressor requires y.*pairs \(x, y\)"):
+            misused().fit(nothing)
+    rows = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y))
+    loader = torch.utils.data.DataLoader(rows, batch_size=10)
+    with pytest.raises(kuq.ParameterError, match=r"a DataLoader gives batches.*fit\(batches\)"):
+        misused().fit(loader, y)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("learning_rate", "fast"), ("margin", "wide"), ("validation_fraction", "a tenth")],
+)
+def test_settings_of_another_type_are_named(setting, value):
+    with pytest.raises(kuq.ParameterError, match=rf"{setting} must .*'{value}'"):
+        misused(**{setting: value}).fit(*sine(20))
+
+
+def test_a_loaded_model_takes_settings_that_fit_it(tmp_path):
+    x, y = sine(20)
+    misused().fit(x, y).save(tmp_path / "model.kuq")
+    with pytest.raises(kuq.ParameterError, match=r"no setting 'n_step'; is it n_steps\?"):
+        kuq.nn.Regressor.load(tmp_path / "model.kuq", n_step=3)
+    with pytest.raises(kuq.ParameterError, match="holds 2 members, got n_members=7"):
+        kuq.nn.Regressor.load(tmp_path / "model.kuq", n_members=7)
+    loaded = kuq.nn.Regressor.load(tmp_path / "model.kuq", n_members=2, n_samples=7)
+    assert loaded.predict(x).shape == y.shape

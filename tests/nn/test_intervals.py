@@ -8,7 +8,7 @@ import kuq
 pytest.importorskip("torch")
 
 
-SCALAR = ["normal", "evidential", "mixture", "sampler", "flow"]
+SCALAR = ["normal", "evidential", "mixture", "low-rank", "sampler", "flow"]
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,24 @@ def test_intervals_and_standard_deviations_have_the_shape_of_the_target(kind, wi
     law = model.predict_distribution(x[:7])
     assert mean.shape == std.shape == y[:7].shape
     np.testing.assert_array_equal(mean, model.predict(x[:7]))
-    np.testing.assert_array_equal(std, law.std())
+    np.testing.assert_array_equal(std, law.std().reshape(std.shape))
     low, high = model.predict_interval(x[:7], coverage=0.8)
-    np.testing.assert_allclose(low, law.quantile(0.1), atol=1e-12)
+    np.testing.assert_allclose(low, law.quantile(0.1).reshape(low.shape), atol=1e-12)
     assert low.shape == y[:7].shape
     assert np.all(low < high)
     wide = model.predict_interval(x[:7])
     assert np.all(wide[0] <= low)
     assert np.all(wide[1] >= high)
+
+
+def test_intervals_of_fields_are_fields():
+    """The low-rank law is one of vectors."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(6, 1, 4, 4))
+    model = kuq.nn.Regressor("low-rank", n_members=2, max_epochs=1, hidden_sizes=(4,), rank=2)
+    model.fit(x, x[:, 0])
+    assert model.predict_interval(x)[0].shape == model.predict(x).shape == (6, 4, 4)
+    assert model.predict(x, return_std=True)[1].shape == (6, 4, 4)
 
 
 def test_intervals_of_a_model_that_knows_the_noise_cover_what_they_say():

@@ -124,3 +124,22 @@ def test_epistemic_part_is_larger_in_a_gap(representation):
         low, high = (model.predict_uncertainty(part, score).epistemic for part in (inside, gap))
         # At least 0.82 over seeds and representations, mostly 1; one half where nothing is told.
         assert np.mean(high[:, None] > low) >= 0.7, score
+
+
+@pytest.mark.parametrize("kind", ["sampler", "flow"])
+def test_errors_of_draws_are_alike_at_neighbouring_inputs(kind, tmp_path):
+    """So says the page on how sure an answer is; other seeds of a file are other draws."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, (150, 1))
+    y = x[:, 0] + 0.3 * rng.normal(size=150)
+    model = kuq.nn.Regressor(kind, n_members=3, n_samples=40, max_epochs=20).fit(x, y)
+    model.save(tmp_path / "model.kuq")
+    neighbours = np.array([[0.0], [0.02]])
+    pairs = [
+        kuq.nn.Regressor.load(tmp_path / "model.kuq", seed=seed)
+        .predict_uncertainty(neighbours)
+        .epistemic
+        for seed in range(40)
+    ]
+    # 0.99; of independent errors it would be 0.00 ± 0.16.
+    assert np.corrcoef(np.transpose(pairs))[0, 1] > 0.7

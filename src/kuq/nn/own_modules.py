@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from kuq._numbers import whole_number
+from kuq._numbers import require_no_mask, whole_number
 from kuq.adapters.conversion import as_distribution
 from kuq.distributions.base import Distribution
 from kuq.distributions.ensemble import Ensemble
@@ -171,6 +171,7 @@ def _inputs(model: nn.Module, X: Any) -> Tensor:
     batches = inputs_in_batches(X)
     if batches is not None:
         X = torch.cat([torch.as_tensor(batch) for batch in batches])
+    require_no_mask(X, "X")
     x = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X, np.float64))
     if x.ndim == 0 or len(x) == 0:
         raise ShapeError(f"X needs rows along its first axis, got shape {tuple(x.shape)}")

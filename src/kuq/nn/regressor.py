@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kuq._numbers import whole_number
+from kuq._numbers import as_real_number, whole_number
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.errors import InsufficientDataError, KuqError, ParameterError
@@ -68,7 +69,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     one. ``loss``: any kuq score; None is the CRPS or, for draws of vectors, the energy score, and
     what "evidential" and "low-rank" are known for. It sees standardised targets, so that
     bandwidths count in their standard deviations. ``n_samples``:
-    draws of a prediction, by ``n_steps`` steps each for a flow. For everything about training see
+    draws of a prediction, by ``n_steps`` steps each for a flow; ``set_params`` changes it at any
+    time. For everything about training see
     ``kuq.nn.Training``; ``hidden_sizes`` (None: two layers of 50, and three from 2000 rows on),
     ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
     "evidential" are not identified (``kuq.nn.EvidentialHead``).
@@ -271,7 +273,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._parameters(X)
         mean = np.asarray(self.network_.head.mean(parameters).mean(0))
-        return (mean, np.asarray(self._law(parameters).std())) if return_std else mean
+        return (mean, self._like_targets(self._law(parameters).std())) if return_std else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of the central interval of every row, each of the shape of y.
@@ -286,7 +288,12 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         >>> bool(np.all(low < high))
         True
         """
-        return self.predict_distribution(X).interval(coverage)
+        low, high = self.predict_distribution(X).interval(coverage)
+        return self._like_targets(low), self._like_targets(high)
+
+    def _like_targets(self, values: Any) -> np.ndarray:
+        """Values of every coordinate in the shape of y; the laws of some heads are of vectors."""
+        return np.reshape(values, (-1, *self.network_.event_shape))
 
     def predict_distribution(self, X: Any) -> Ensemble | NormalInverseGamma:
         """The predicted law of every row: an Ensemble, one member for each network.
@@ -366,6 +373,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _restored(
         cls, arrays: dict[str, np.ndarray], header: Any, settings: dict[str, Any], path: str
     ) -> Regressor:
+        cls._check_replaced(settings, header["n_members"], path)
         stored = complete(header["settings"])
         stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
@@ -403,6 +411,20 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise ParameterError(f"{path!r} has no name for each feature: {names!r}")
             model.feature_names_in_ = np.array(names, dtype=object)
         return model
+
+    @classmethod
+    def _check_replaced(cls, settings: dict[str, Any], n_members: int, path: str) -> None:
+        """Settings in place of stored ones: those that a model has, and as many members."""
+        accepted = cls._get_param_names()
+        for name in set(settings) - set(accepted):
+            meant = difflib.get_close_matches(name, accepted, n=1)
+            hint = f"; is it {meant[0]}?" if meant else f", only {', '.join(accepted)}"
+            raise ParameterError(f"Regressor has no setting {name!r}{hint}")
+        if settings.get("n_members", n_members) not in (None, n_members):
+            raise ParameterError(
+                f"{path!r} holds {n_members} members, got n_members={settings['n_members']!r}; "
+                "leave it out"
+            )
 
     def _parameters(self, X: Any) -> tuple[np.ndarray, ...]:
         """The parameters of all laws in the target's units, (M, n, …) in float64."""
@@ -500,7 +522,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         whole_number(self.seed, "seed", 0)
-        if not 0 <= self.validation_fraction < 1:
+        share = as_real_number(self.validation_fraction)
+        if share is None or not 0 <= share < 1:
             raise ParameterError(
                 f"validation_fraction must lie in [0, 1), got {self.validation_fraction!r}"
             )

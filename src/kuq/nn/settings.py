@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import final
 
-from kuq._numbers import whole_number
+from kuq._numbers import as_real_number, whole_number
 from kuq.errors import ParameterError
 from kuq.nn.backbones import check_positive
 
@@ -56,12 +56,14 @@ class Training:
 
     def __post_init__(self) -> None:
         check_positive(max_epochs=self.max_epochs, checkpoint_every=self.checkpoint_every)
-        if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
-            raise ParameterError(f"learning_rate must be positive, got {self.learning_rate!r}")
+        rate = self.learning_rate
+        if rate is not None and not 0 < (as_real_number(rate) or 0.0) < float("inf"):
+            raise ParameterError(f"learning_rate must be a positive number, got {rate!r}")
         for name in ("batch_size", "patience", "plateau", "averaging"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
-        if not 0 <= self.margin < float("inf"):
+        margin = as_real_number(self.margin)
+        if margin is None or not 0 <= margin < float("inf"):
             raise ParameterError(f"margin must be finite and not negative, got {self.margin!r}")
         whole_number(self.burn_in, "burn_in", 0)
         if self.n_samples < 2:

@@ -8,14 +8,24 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
+from torch import Tensor
 
+from kuq._numbers import require_no_mask
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
+from kuq.nn.streams import are_batches
 
 
 def checked_rows(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """X (n, …) and y (n, event…) as float64, finite."""
     if y is None:
-        raise ParameterError("requires y to be passed, but the target y is None")
+        raise ParameterError(
+            f"{type(model).__name__} requires y to be passed, but the target y is None: give "
+            "fit(X, y), or fit(batches) with a DataLoader or a list of pairs (x, y)"
+        )
+    if are_batches(X) and not isinstance(X, (tuple, list)):
+        raise ParameterError(
+            f"a {type(X).__name__} gives batches (x, y) itself: pass it alone, fit(batches)"
+        )
     y = _array(y, "y")
     X = checked_inputs(model, X, reset=True)
     if len(X) != len(y):
@@ -40,9 +50,11 @@ def check_learnable(rows: int, low: np.ndarray, high: np.ndarray) -> None:
 
 def checked_inputs(model: Any, X: Any, *, reset: bool) -> np.ndarray:
     """X as float64; its features must be those of training unless ``reset``."""
+    require_no_mask(X, "X")
+    require_numbers_in_columns(X)
     try:
         taken = validate_data(
-            model, X, reset=reset, dtype=np.float64, allow_nd=True, ensure_min_features=1
+            model, as_array(X), reset=reset, dtype=np.float64, allow_nd=True, ensure_min_features=1
         )
     except ValueError as error:
         # scikit-learn repeats the numbers of an array that has the wrong axes.
@@ -63,8 +75,35 @@ def batch_inputs(model: Any) -> Callable[[Any], np.ndarray]:
     return read
 
 
+def require_numbers_in_columns(X: Any) -> None:
+    """Refuse the columns of a frame that networks cannot learn from, by their names."""
+    if not hasattr(X, "select_dtypes"):
+        return
+    others = X.select_dtypes(exclude=["number", "bool"]).items()
+    refused = [f"{name} ({column.dtype})" for name, column in others if not _are_numbers(column)]
+    if refused:
+        raise ParameterError(
+            f"X must hold numbers, but not all of its columns do: {', '.join(refused[:5])}; encode "
+            "them, for example with pandas.get_dummies, or leave them out"
+        )
+
+
+def _are_numbers(column: Any) -> bool:
+    try:
+        column.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def as_array(values: Any) -> Any:
+    """Tensors as arrays, whatever torch records of them; bfloat16 is unknown to NumPy."""
+    return values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
+
+
 def _array(y: Any, name: str) -> np.ndarray:
-    array = np.asarray(y)
+    require_no_mask(y, name)
+    array = np.asarray(as_array(y))
     if array.dtype.kind in "OUS":
         try:
             array = array.astype(np.float64)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kuq._array import detach, is_array
+from kuq._numbers import require_no_mask
 from kuq.errors import InsufficientDataError, ParameterError, ShapeError
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -16,8 +17,7 @@ Table: TypeAlias = NDArray[np.float64]
 
 def as_numpy(value: Any, name: str) -> NDArray[np.float64]:
     """Numbers of any array library, or lists of them, as float64."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise ParameterError(f"{name} is a masked array; fill or drop the masked entries first")
+    require_no_mask(value, name)
     if is_array(value) and not isinstance(value, np.ndarray):
         value = detach(value)
         if hasattr(value, "cpu"):  # torch keeps tensors of an accelerator there

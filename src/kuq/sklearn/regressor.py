@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 import kuq
+from kuq._numbers import require_no_mask
 from kuq.kernels.names import as_score, usual_estimator, usual_score
 from kuq.sklearn.fitted import FORESTS, members_of
 from kuq.sklearn.table_rows import TableRegressor, takes_tables
@@ -98,6 +99,8 @@ class UncertaintyRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):  
         ``sample_weight`` (rows,), for estimators that take it, says how much rows count, in members
         and in their noise; rows of weight zero are left out.
         """
+        for name, given in (("X", X), ("y", y)):
+            require_no_mask(given, name)
         if self._prepares() or (self._bags() and takes_tables(self.estimator, X)):
             validate_data(self, X, skip_check_array=True)
             y = np.asarray(y, dtype=np.float64)
