@@ -41,6 +41,13 @@ UCI = {
 }
 SMALL = {"concrete", "energy", "yacht"}
 LARGE = UCI - SMALL
+SMALL_NAMES = {"concrete": "Concrete", "energy": "Energy", "yacht": "Yacht"}
+LARGE_NAMES = {
+    "kin8nm": "Kin8nm",
+    "power-plant": "Power",
+    "naval-propulsion-plant": "Naval",
+    "protein-tertiary-structure": "Protein",
+}
 EQUATIONS = ("burgers", "kuramoto-sivashinsky")
 REPRESENTATIONS = {"normal", "evidential", "mixture", "sampler"}
 
@@ -208,8 +215,7 @@ def mean(evidence, experiment, quantity):
 def test_selective_prediction_has_every_cell(evidence):
     found = mean(evidence, "selective_prediction", "prr")
     cells = {(c.dataset, c.representation) for c in found if c.dataset in UCI}
-    flows = {(d, "flow") for d in SMALL}
-    assert cells == {(d, r) for d in UCI for r in REPRESENTATIONS} | flows
+    assert cells == {(d, r) for d in UCI for r in REPRESENTATIONS | {"flow"}}
     for cell, value in found.items():
         splits = 20 if cell.dataset in SMALL else 1 if cell.dataset == "depth-synthetic" else 3
         assert value.seeds >= splits, cell
@@ -284,22 +290,29 @@ def test_rejection_on_the_reanalysis(evidence, page):
     assert f"flows, which are ours, have {span(flows, 2)} and the others {others}" in page
 
 
-def test_flows_beside_samplers(evidence, page):
-    """On small tables, paired by split: their errors in factors, their ratios by the CRPS."""
-    names = {"concrete": "Concrete", "energy": "Energy", "yacht": "Yacht"}
-    for quantity, score, digits in (("mse", "", 2), ("prr", "crps", 3)):
-        found = by_cell(evidence.single("selective_prediction", quantity))
-        said = []
-        for dataset, name in names.items():
-            ours, theirs = (found[CellKey(dataset, r, score)] for r in ("flow", "sampler"))
-            assert ours.keys() == theirs.keys() == set(range(20))
-            if quantity == "mse":
-                e = estimate([ours[s] / theirs[s] for s in ours], factors=True)
-            else:
-                e = estimate([ours[s] - theirs[s] for s in ours])
-            ends = f"{e.low:.{digits}f} to {e.high:.{digits}f}"
-            said.append(f"{e.mean:.{digits}f} [{ends}] on {name}")
-        assert ", ".join(said) in page, said
+def beside_samplers(found, names, seeds, score="", factors=True, digits=2):
+    """What flows have beside samplers on the same splits, with its interval, in words."""
+    said = []
+    for dataset, name in names.items():
+        ours, theirs = (found[CellKey(dataset, r, score)] for r in ("flow", "sampler"))
+        assert ours.keys() == set(range(seeds)) <= theirs.keys()
+        gaps = [ours[s] / theirs[s] if factors else ours[s] - theirs[s] for s in ours]
+        e = estimate(gaps, factors=factors)
+        ends = f"{e.low:.{digits}f} to {e.high:.{digits}f}"
+        said.append(f"{e.mean:.{digits}f} [{ends}] on {name}")
+    return ", ".join(said)
+
+
+@pytest.mark.parametrize(("names", "splits"), [(SMALL_NAMES, 20), (LARGE_NAMES, 3)])
+def test_flows_beside_samplers(evidence, page, names, splits):
+    """On tables, paired by split: their errors in factors, their ratios by the CRPS."""
+    errors, ratios = (
+        by_cell(evidence.single("selective_prediction", quantity)) for quantity in ("mse", "prr")
+    )
+    said = beside_samplers(errors, names, splits)
+    assert said in page, said
+    said = beside_samplers(ratios, names, splits, "crps", factors=False, digits=3)
+    assert said in page, said
 
 
 def test_flows_beside_samplers_on_fields(evidence, page):
@@ -309,13 +322,8 @@ def test_flows_beside_samplers_on_fields(evidence, page):
         "reanalysis": "the reanalysis",
     }
     found = by_cell(evidence.single("selective_prediction", "mse"))
-    said = []
-    for dataset, name in names.items():
-        ours, theirs = (found[CellKey(dataset, r, "")] for r in ("flow", "sampler"))
-        assert ours.keys() == theirs.keys() == set(range(3))
-        e = estimate([ours[s] / theirs[s] for s in ours], factors=True)
-        said.append(f"{e.mean:.2f} [{e.low:.2f} to {e.high:.2f}] on {name}")
-    assert ", ".join(said) in page, said
+    said = beside_samplers(found, names, 3)
+    assert said in page, said
 
 
 def test_rejection_in_plain_torch_has_the_same_ratio(evidence, page):
