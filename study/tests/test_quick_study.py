@@ -669,7 +669,7 @@ def test_what_is_said_of_flows_in_active_learning(evidence, page):
 
 #: What active learning was run of at the paper's settings: representations, by table.
 AT_PAPERS = {
-    "energy": ("normal", "evidential", "mixture", "sampler"),
+    "energy": ("normal", "evidential", "mixture", "sampler", "flow"),
     "yacht": ("normal", "evidential", "mixture", "sampler", "flow"),
 }
 
