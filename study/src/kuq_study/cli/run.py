@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--preset",
         metavar="NAME",
-        help="smoke (a minute), quick (a good hour for all files) or paper (the paper's sizes); "
+        help="smoke (a minute), quick (two hours for all files) or paper (the paper's sizes); "
         "by default quick, or the file's own settings where it has no presets",
     )
     parser.add_argument(

@@ -134,7 +134,7 @@ def _banner(run: Run) -> str:
         f"nothing.</b> Its size: {size}, from few and small models, on few rows, trained for a "
         "moment. So no claim of the paper about experiments is judged by it, and no value of the "
         "paper stands beside its numbers. A study is <code>kuq-study run study/experiments/*.toml "
-        "--preset quick</code> (a good hour on two cores) or <code>--preset paper</code>.</p>"
+        "--preset quick</code> (two hours on two cores) or <code>--preset paper</code>.</p>"
         "</aside>"
     )
 
