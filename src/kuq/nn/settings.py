@@ -58,7 +58,7 @@ class Training:
         check_positive(max_epochs=self.max_epochs, checkpoint_every=self.checkpoint_every)
         rate = self.learning_rate
         if rate is not None and not 0 < (as_real_number(rate) or 0.0) < float("inf"):
-            raise ParameterError(f"learning_rate must be a positive number, got {rate!r}")
+            raise ParameterError(f"learning_rate must be positive, got {rate!r}")
         for name in ("batch_size", "patience", "plateau", "averaging"):
             if getattr(self, name) is not None:
                 check_positive(**{name: getattr(self, name)})
