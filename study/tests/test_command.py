@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import kuq
+from kuq_study.cell import Cell
 from kuq_study.cli import COMMANDS, main
 from kuq_study.progress import Progress
+from kuq_study.worker import note_file
 
 
 def test_examples_of_the_help_work(tmp_path, capsys, monkeypatch):
@@ -64,3 +66,13 @@ def test_progress_of_a_run_fits_the_width_of_the_terminal(monkeypatch, tmp_path)
     progress.running([Named()], tmp_path)
     lines = [line for line in terminal.getvalue().split("\r") if line]
     assert max(map(len, lines)) < 60
+
+
+def test_notes_of_progress_have_names_that_files_can_have(tmp_path):
+    """Keys are as long as four names, and joined names are not told apart by what joins them."""
+    names = [("%" * 48,) * 4, ("a~b", "c", "d", "e"), ("a", "b~c", "d", "e")]
+    notes = [note_file(tmp_path, Cell(*four, 0, "preset")) for four in names]
+    assert len(set(notes)) == len(names)
+    for note in notes:
+        note.parent.mkdir(exist_ok=True)
+        note.write_text("{}")
