@@ -31,8 +31,8 @@ class MLP(Backbone):
     """Fully connected layers; inputs and outcomes of any shape are taken as one vector.
 
     ``norm="layer"`` normalises every layer before its activation, "none" does not, and "auto" does
-    for the heads that train better so: samplers and mixtures. The noise of a sampler is joined
-    after ``noise_after`` layers (0: to the inputs), and at least one layer comes after it.
+    for samplers, mixtures and the velocities of flows. The noise of a sampler is joined after
+    ``noise_after`` layers (0: to the inputs), and at least one layer comes after it.
 
     >>> import kuq
     >>> kuq.nn.MLP(hidden_sizes=(256, 512, 1024), activation="relu")
