@@ -830,3 +830,17 @@ def test_policies_agree_between_libraries(name):
             np.testing.assert_allclose(np.asarray(actual[key]), wanted[key], rtol=1e-12)
         with pytest.raises(ParameterError, match="omit"):
             kuq.Samples(library.array(values), 1)
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (3, 20_000), (2, 30, 500)])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, lambda x: x[..., ::2]])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_number_that_is_not_finite_is_seen(shape, layout, dtype):
+    """In blocks of any size and order; numbers whose sum leaves the range are finite."""
+    largest = np.full(shape, np.finfo(dtype).max, dtype)
+    kuq.Normal(layout(largest), 1.0)
+    for value in (NAN, INF, -INF):
+        values = np.ones(shape, dtype)
+        values[(-1,) * (len(shape) - 1) + (4,)] = value
+        with pytest.raises(ParameterError, match=f"loc must be finite, got {value:g}"):
+            kuq.Normal(layout(values), 1.0)

@@ -101,10 +101,9 @@ _RULE = np.stack([_NODES, _WEIGHTS, _COARSE])
 
 
 @inlined
-def _excess(log_q, log_p):
+def _excess(log_q, log_p, q, p):
     """q log(q/p) − q + p."""
     r = log_q - log_p
-    q, p = exp(log_q), exp(log_p)
     s = 1.0 / 479001600.0
     s = 1.0 / 39916800.0 - r * s
     s = 1.0 / 3628800.0 - r * s
@@ -120,68 +119,91 @@ def _excess(log_q, log_p):
 
 
 @inlined
-def _log_densities(x, first, count, loc, inverse, height, terms, out):
-    """log Σ_k exp(height_k − z_k²/2) at the nodes; ``out`` holds the largest term in between."""
+def _term(x, centre, slope, top):
+    z = (x - centre) * slope
+    return top - 0.5 * z * z
+
+
+@inlined
+def _log_densities(x, begin, end, loc, inverse, height, near, total, out):
+    """log Σ_k exp(height_k − z_k²/2) at the nodes; ``out`` holds the largest term in between.
+
+    A component whose largest term on the panel is negligible beside the least of another one is
+    left out before any node is looked at.
+    """
+    low, high = x[0], x[_WIDTH - 2]
+    least, count = -math.inf, 0
+    for k in range(begin, end):
+        first = _term(low, loc[k], inverse[k], height[k])
+        last = _term(high, loc[k], inverse[k], height[k])
+        least = max(least, min(first, last))
+    for k in range(begin, end):
+        nearest = min(max(loc[k], low), high)
+        if _term(nearest, loc[k], inverse[k], height[k]) - least > _NEGLIGIBLE:
+            near[count] = k
+            count += 1
     fill(out, -math.inf)
-    for k in range(count):
-        centre, slope, top = loc[first + k], inverse[first + k], height[first + k]
-        row = terms[k]
+    for i in range(count):
+        centre, slope, top = loc[near[i]], inverse[near[i]], height[near[i]]
         for q in range(_WIDTH):
-            z = (x[q] - centre) * slope
-            value = top - 0.5 * z * z
-            row[q] = value
+            value = _term(x[q], centre, slope, top)
             out[q] = value if value > out[q] else out[q]
-    total = terms[count]
+    # Terms are computed once more, which takes less than to keep them.
     fill(total, 0.0)
-    for k in range(count):
-        row = terms[k]
-        seen = -math.inf
+    for i in range(count):
+        centre, slope, top = loc[near[i]], inverse[near[i]], height[near[i]]
         for q in range(_WIDTH):
-            seen = max(seen, row[q] - out[q])
-        if seen > _NEGLIGIBLE:
-            for q in range(_WIDTH):
-                total[q] += exp(row[q] - out[q])
+            total[q] += exp(_term(x[q], centre, slope, top) - out[q])
     for q in range(_WIDTH):
         out[q] += log(total[q])
 
 
 @inlined
-def _mixed(logs, shares, start, stop, factor, out):
-    """log Σ_m factor·w_m p_m at the nodes."""
+def _mixed(logs, shares, start, stop, factor, total, out):
+    """log Σ_m factor·w_m p_m at the nodes, and in ``total`` the sum itself."""
+    fill(out, -math.inf)
+    for m in range(start, stop):
+        for q in range(_WIDTH):
+            out[q] = logs[m, q] if logs[m, q] > out[q] else out[q]
+    fill(total, 0.0)
+    for m in range(start, stop):
+        for q in range(_WIDTH):
+            total[q] += factor * shares[m] * exp(logs[m, q] - out[q])
     for q in range(_WIDTH):
-        top = logs[start, q]
-        for m in range(start + 1, stop):
-            top = max(top, logs[m, q])
-        total = 0.0
-        for m in range(start, stop):
-            total += factor * shares[m] * exp(logs[m, q] - top)
-        out[q] = top + log(total)
+        out[q] += log(total[q])
+        total[q] = exp(out[q])
 
 
 @inlined
-def _asked(logs, shares, question, left, mixed, out):
+def _asked(logs, densities, shares, question, left, mixed, out):
     """The integrand of what is asked, at the nodes."""
     members = logs.shape[0]
     fill(out, 0.0)
     if question == _PAIRS:
-        for q in range(_WIDTH):
-            mean_density, mean_log = 0.0, 0.0
-            for m in range(members):
-                mean_density += shares[m] * exp(logs[m, q])
-                mean_log += shares[m] * logs[m, q]
-            for m in range(members):
-                density = exp(logs[m, q]) - mean_density
-                out[q] += shares[m] * density * (logs[m, q] - mean_log)
-    elif question == _MIXTURE:
-        _mixed(logs, shares, 0, members, 1.0, mixed[0])
+        mean_log, mean_density = mixed[0], mixed[1]
+        fill(mean_log, 0.0)
+        fill(mean_density, 0.0)
         for m in range(members):
             for q in range(_WIDTH):
-                out[q] += 2.0 * shares[m] * _excess(logs[m, q], mixed[0, q])
+                mean_log[q] += shares[m] * logs[m, q]
+                mean_density[q] += shares[m] * densities[m, q]
+        for m in range(members):
+            for q in range(_WIDTH):
+                density = densities[m, q] - mean_density[q]
+                out[q] += shares[m] * density * (logs[m, q] - mean_log[q])
+    elif question == _MIXTURE:
+        log_p, p = mixed[0], mixed[1]
+        _mixed(logs, shares, 0, members, 1.0, p, log_p)
+        for m in range(members):
+            for q in range(_WIDTH):
+                excess = _excess(logs[m, q], log_p[q], densities[m, q], p[q])
+                out[q] += 2.0 * shares[m] * excess
     else:
-        _mixed(logs, shares, 0, left, 2.0, mixed[0])
-        _mixed(logs, shares, left, members, 2.0, mixed[1])
+        log_p, p, log_q, density = mixed[0], mixed[1], mixed[2], mixed[3]
+        _mixed(logs, shares, 0, left, 2.0, p, log_p)
+        _mixed(logs, shares, left, members, 2.0, density, log_q)
         for q in range(_WIDTH):
-            out[q] = _excess(mixed[1, q], mixed[0, q])
+            out[q] = _excess(log_q[q], log_p[q], density[q], p[q])
 
 
 @inlined
@@ -235,12 +257,13 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
         np.empty(members * components),
         np.empty(members * components),
     )
-    begin, counts = np.empty(members, np.int64), np.empty(members, np.int64)
-    x, values = np.empty(_WIDTH), np.empty(_WIDTH)
-    terms, logs, mixed = (
-        np.empty((components + 1, _WIDTH)),
+    # Members have the components from one of these positions to the next.
+    begin, near = np.zeros(members + 1, np.int64), np.empty(components, np.int64)
+    x, sums, values = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
+    logs, densities, mixed = (
         np.empty((members, _WIDTH)),
-        np.empty((2, _WIDTH)),
+        np.empty((members, _WIDTH)),
+        np.empty((4, _WIDTH)),
     )
     total, error, allowed = np.zeros(members + 1), np.zeros(members + 1), np.zeros(members + 1)
     fresh = np.empty(most)
@@ -249,7 +272,6 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
         number, lost = 0, False
         low, high = math.inf, -math.inf
         for m in range(members):
-            begin[m] = number
             for k in range(components):
                 if weights[c, m, k] > 0.0:
                     if not (scale[c, m, k] > 1e-300 and weights[c, m, k] > 1e-300):
@@ -262,8 +284,8 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                         low = min(low, centre[number] - _REACH * width)
                         high = max(high, centre[number] + _REACH * width)
                         number += 1
-            counts[m] = number - begin[m]
-            lost = lost or counts[m] == 0
+            begin[m + 1] = number
+            lost = lost or begin[m] == number
         if not (high - low < 1e150):
             lost = True
         panels, halving = 1, not lost
@@ -284,11 +306,13 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                 for q in range(_WIDTH):
                     x[q] = middle + half * rule[0, q]
                 for m in range(members):
-                    _log_densities(x, begin[m], counts[m], centre, inverse, height, terms, logs[m])
+                    span = begin[m], begin[m + 1]
+                    _log_densities(x, *span, centre, inverse, height, near, sums, logs[m])
                     for q in range(_WIDTH):
-                        values[q] = -logs[m, q] * exp(logs[m, q])
+                        densities[m, q] = exp(logs[m, q])
+                        values[q] = -logs[m, q] * densities[m, q]
                     integrals[p, m], errors[p, m] = _integrate(values, half, rule)
-                _asked(logs, shares, question, left, mixed, values)
+                _asked(logs, densities, shares, question, left, mixed, values)
                 integrals[p, members], errors[p, members] = _integrate(values, half, rule)
             fill(total, 0.0)
             fill(error, 0.0)
