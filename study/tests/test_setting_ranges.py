@@ -224,6 +224,19 @@ def test_no_setting_of_a_model_is_left_to_the_defaults_of_kuq(representation, ba
         assert kind == backbone
         body = nn.FNO if kind == "fno" else nn.EfficientNetLite0
         assert settings.keys() == {field.name for field in dataclasses.fields(body)}
+        if kind != "fno":
+            assert settings["noise_at"] == ("decoder" if representation == "flow" else "inputs")
+
+
+@pytest.mark.parametrize("place", ["decoder", "inputs"])
+def test_a_file_may_say_where_noise_is_joined(place):
+    backbone = {"kind": "convnext", "noise_at": place}
+    for representation in ("sampler", "flow"):
+        said = model_settings.recipe(representation, {"backbone": backbone})
+        assert model_settings.backbone_settings(said["backbone"], "'model'")[1]["noise_at"] == place
+    backbone["noise_at"] = "middle"
+    with pytest.raises(ParameterError, match=r"'noise_at' of 'backbone' .* 'decoder' or 'inputs'"):
+        model_settings.check_model({"backbone": backbone}, "'model'")
 
 
 def test_what_a_file_says_is_said_to_the_model():

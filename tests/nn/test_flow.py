@@ -137,7 +137,8 @@ def test_the_loss_is_that_of_the_normal_law_and_of_straight_paths(event_shape):
     c = (1 - t) ** 2 + t**2
     straight = (1 - t) * starts.numpy() + t * z[:, :, None]
     with torch.no_grad():
-        output = own._velocity(x, torch.from_numpy(straight / np.sqrt(c)).float(), angles, None)
+        place = torch.from_numpy(straight / np.sqrt(c)).float()
+        output = own._velocity(own.body.before_noise(x), place, angles, None)
     velocity = (2 * t - 1) / c * straight + output.numpy() / np.sqrt(c)
     squared = scale[:, :, None] * c * (velocity - (z[:, :, None] - starts.numpy())) ** 2
     crps = crps.reshape(2, 4, -1).mean(-1)

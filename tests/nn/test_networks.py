@@ -72,21 +72,52 @@ def test_a_sampler_is_the_network_of_torch(norm, noise_after):
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_only_samplers_and_mixtures_are_normalised_by_themselves(name):
-    normalised = name in ("sampler", "mixture")
-    for given, expected in (("auto", normalised), ("layer", True), ("none", False)):
-        model = kuq.nn.Regressor(name, n_members=2, norm=given)
+def test_layers_are_normalised_where_that_is_asked_for(name):
+    for settings, norms in (({}, 0), ({"norm": "auto"}, 0), ({"norm": "layer"}, 2)):
         for network in (
-            model._network((3,), ()),
-            kuq.nn.Network(kuq.nn.MLP(norm=given), HEADS[name], (3,), n_members=2),
+            kuq.nn.Regressor(name, n_members=2, **settings)._network((3,), ()),
+            kuq.nn.Network(kuq.nn.MLP(**settings), HEADS[name], (3,), n_members=2),
         ):
-            assert len(network.body.norms) == 2 * expected
+            assert len(network.body.norms) == norms
             if name != "sampler":
                 x = torch.ones(2, 4, 3)
                 features = shaken(network, 0).body(x)
                 assert features.shape == (2, 4, 50)
     sizes = [layer.inputs for layer in kuq.nn.Regressor(name)._network((3,), ()).body.layers]
     assert sizes == [3, 50 + 16 * (name == "sampler")]
+
+
+@pytest.mark.parametrize("described", [False, True])
+@pytest.mark.parametrize("name", ["sampler", "mixture", "normal"])
+def test_files_that_left_their_layers_to_the_representation(name, described, tmp_path):
+    """Samplers and mixtures had normalised ones then."""
+    norm = "none" if name == "normal" else "layer"
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 2))
+    given = {"backbone": kuq.nn.MLP((5, 4), norm=norm)} if described else {"norm": norm}
+    model = kuq.nn.Regressor(name, n_members=2, max_epochs=1, **given).fit(x, x[:, 0])
+    model.save(tmp_path / "model")
+    arrays, header = store.read(tmp_path / "model", "model")
+    backbone = header["settings"]["backbone"]
+    (backbone if described else header["settings"])["norm"] = "auto"
+    store.write(tmp_path / "former", "model", arrays, header)
+    again = kuq.nn.Regressor.load(tmp_path / "former")
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    again.save(tmp_path / "again")
+    settings = store.read(tmp_path / "again", "model")[1]["settings"]
+    assert (settings["backbone"] if described else settings)["norm"] == norm
+
+
+def test_only_the_velocity_of_a_flow_is_normalised_by_itself(tmp_path):
+    for given, norms in (("auto", (0, 2)), ("layer", (2, 2)), ("none", (0, 0))):
+        network = kuq.nn.Regressor("flow", n_members=2, norm=given)._network((3,), ())
+        assert (len(network.start.body.norms), len(network.body.norms)) == norms
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    for backbone in ("mlp", kuq.nn.MLP((5, 4))):
+        model = kuq.nn.Regressor("flow", n_members=2, max_epochs=1, backbone=backbone)
+        model.fit(x, x[:, 0]).save(tmp_path / "model")
+        again = kuq.nn.Regressor.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
 @pytest.mark.parametrize(("rows", "inputs"), [(1999, [3, 50 + 16]), (2000, [3, 50, 50 + 16])])

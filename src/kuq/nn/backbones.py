@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,27 @@ class Body(nn.Module, ABC):
     @abstractmethod
     def forward(self, x: Tensor, members: Members = None) -> Tensor: ...
 
+    def before_noise(self, x: Tensor, members: Members = None) -> Any:
+        """What all draws for inputs have in common: computed once, whatever their number."""
+        return x
+
+    def with_noise(self, before: Any, noise: Tensor, members: Members = None) -> Tensor:
+        """Features (M, B, N, features[, grid…]) of what ``before_noise`` gave and noise.
+
+        Noise has the axes (M, B or 1, N, channels, grid…). A trunk that does not join it by itself
+        gets it as channels of the inputs.
+        """
+        rows, draws = before.shape[1], noise.shape[2]
+        joined = torch.cat(
+            [
+                before.unsqueeze(2).expand(-1, -1, draws, *before.shape[2:]),
+                noise.expand(-1, rows, *noise.shape[2:]),
+            ],
+            dim=3,
+        )
+        features: Tensor = self(joined.flatten(1, 2), members)
+        return features.view(-1, rows, draws, *features.shape[2:])
+
 
 class Backbone(ABC):
     """A description from which the trunk of a network is built."""
@@ -56,11 +77,7 @@ class Backbone(ABC):
         seed: int,
         noise_channels: int,
     ) -> Body | None:
-        """A trunk that joins noise by itself; None: noise comes as channels of the inputs.
-
-        It is called with noise (M, B or 1, N, channels, grid…) as third argument and gives
-        features (M, B, N, features[, grid…]).
-        """
+        """A trunk that joins noise by itself; None: noise comes as channels of the inputs."""
         return None
 
     def suited(self, normalised: bool) -> Backbone:

@@ -15,7 +15,7 @@ from kuq.nn.backbones import Backbone, Body, check_positive
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.memory import require_room
 from kuq.nn.one_by_one import OneByOneBody, seeded
-from kuq.nn.pyramid import Pyramid, adapt, check_images
+from kuq.nn.pyramid import Pyramid, adapt, check_images, check_noise_at
 
 #: Blocks and channels of the four stages, and the name under which ImageNet weights are found.
 _SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
@@ -31,6 +31,8 @@ class ConvNeXt(Backbone):
 
     ``pretrained`` takes ImageNet weights (downloaded once by transformers, with a warning and
     random weights where that fails); the first layer is adapted to the channels.
+    The noise of a sampler and the path of a flow are joined in the decoder, or as channels of the
+    images (``noise_at="inputs"``), with which the encoder runs for every draw.
     ``depths`` and ``channels`` replace those of the size, then without pretrained weights.
     Members are trained one after the other. It needs the extra ``vision``.
 
@@ -44,8 +46,10 @@ class ConvNeXt(Backbone):
     decoder_channels: int = 64
     depths: Sequence[int] | None = None
     channels: Sequence[int] | None = None
+    noise_at: str = "decoder"
 
     def __post_init__(self) -> None:
+        check_noise_at(self.noise_at)
         if self.size not in _SIZES:
             raise ParameterError(f"size must be one of {list(_SIZES)}, got {self.size!r}")
         check_positive(decoder_channels=self.decoder_channels)
@@ -62,18 +66,39 @@ class ConvNeXt(Backbone):
     def build(
         self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
     ) -> Body:
+        return self._built(n_members, x_shape, event_shape, seed, 0)
+
+    def build_sampler(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body | None:
+        if self.noise_at == "inputs":
+            return None
+        return self._built(n_members, x_shape, event_shape, seed, noise_channels)
+
+    def _built(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body:
         members: list[nn.Module] = []
         learned = self._learned(x_shape[0])
         for member in range(n_members):
             with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
                 encoder = self._random(x_shape[0]) if learned is None else copy.deepcopy(learned)
                 sizes = encoder.config.hidden_sizes
-                members.append(
-                    _ConvNeXtPyramid(encoder, sizes, self.decoder_channels, x_shape[0], event_shape)
-                )
+                path = (self.decoder_channels, x_shape, event_shape, noise_channels)
+                members.append(_ConvNeXtPyramid(encoder, sizes, *path))
             if member == 0:
                 require_room(n_members, sum(p.numel() for p in members[0].parameters()))
-        return OneByOneBody(members, x_shape, event_shape)
+        return OneByOneBody(members, x_shape, event_shape, joins_noise=noise_channels > 0)
 
     def _learned(self, inputs: int) -> Any | None:
         """The encoder with ImageNet weights, None if they are not wanted or not to be had."""

@@ -34,8 +34,21 @@ _CLASSES: dict[str, Any] = {
 _CLASS, _OWN = "class", "own"
 #: What fields of a class and settings of a regressor meant before they existed, for files that
 #: were written then.
-_FORMER: dict[str, dict[str, Any]] = {"MLP": {"norm": "none", "noise_after": 0}}
+_FORMER: dict[str, dict[str, Any]] = {
+    "MLP": {"norm": "none", "noise_after": 0},
+    "ConvNeXt": {"noise_at": "inputs"},
+    "EfficientNetLite0": {"noise_at": "inputs"},
+}
 _FORMER_SETTINGS = {"averaging": None, "margin": 0.0}
+#: What ``norm="auto"`` meant in files while they held it for these representations.
+_FORMER_NORMS = {"mixture": "layer", "sampler": "layer"}
+#: Backbones that files were once written with by name, which now hold a description.
+_FORMER_NAMES: dict[str, dict[str, Any]] = {
+    "fno": {_CLASS: "FNO"},
+    "convnext-tiny": {_CLASS: "ConvNeXt", "size": "tiny"},
+    "convnext-small": {_CLASS: "ConvNeXt", "size": "small"},
+    "efficientnet-lite0": {_CLASS: "EfficientNetLite0"},
+}
 
 
 def described(value: Any) -> Any:
@@ -62,10 +75,22 @@ def complete(settings: dict[str, Any]) -> dict[str, Any]:
 
     Those of the backbone "mlp" were written beside other backbones as well, where they say nothing.
     """
-    if settings["backbone"] == "mlp":
-        return _FORMER_SETTINGS | _FORMER["MLP"] | settings
+    backbone, representation = settings["backbone"], settings["representation"]
+    if backbone == "mlp":
+        return _FORMER_SETTINGS | _FORMER["MLP"] | _decided(settings, representation)
+    if isinstance(backbone, str):
+        settings = settings | {"backbone": _FORMER_NAMES.get(backbone, backbone)}
+    elif isinstance(backbone, dict):
+        settings = settings | {"backbone": _decided(backbone, representation)}
     foreign = {field.name for field in dataclasses.fields(MLP)}
     return _FORMER_SETTINGS | {k: v for k, v in settings.items() if k not in foreign}
+
+
+def _decided(fields: dict[str, Any], representation: str) -> dict[str, Any]:
+    """The fields of an MLP, with the word for what ``norm="auto"`` once meant."""
+    if fields.get("norm") == "auto" and representation in _FORMER_NORMS:
+        return fields | {"norm": _FORMER_NORMS[representation]}
+    return fields
 
 
 def restored(data: Any) -> Any:

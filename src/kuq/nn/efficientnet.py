@@ -14,7 +14,7 @@ from kuq.nn.backbones import Backbone, Body, check_positive
 from kuq.nn.generators import Purpose, member_seed
 from kuq.nn.memory import require_room
 from kuq.nn.one_by_one import OneByOneBody, seeded
-from kuq.nn.pyramid import Pyramid, adapt, check_images
+from kuq.nn.pyramid import Pyramid, adapt, check_images, check_noise_at
 
 _NAME = "efficientnet-lite0"
 
@@ -26,20 +26,24 @@ class EfficientNetLite0(Backbone):
 
     ``pretrained`` takes ImageNet weights, which come with the package: nothing is downloaded. The
     first layer is adapted to the channels. ``frozen`` leaves the encoder as it is and trains the
-    decoder alone; otherwise all weights are fine-tuned. Pretrained or frozen, batch normalisation
+    decoder alone; otherwise all weights are fine-tuned. The noise of a sampler and the path of a
+    flow are joined in the decoder, or as channels of the images (``noise_at="inputs"``), with which
+    the encoder runs for every draw. Pretrained or frozen, batch normalisation
     keeps its statistics, so that a prediction depends on its own image alone. Members are trained
     one after the other. It needs the extra ``vision``.
 
     >>> import kuq
     >>> kuq.nn.EfficientNetLite0(frozen=True)
-    EfficientNetLite0(pretrained=True, frozen=True, decoder_channels=64)
+    EfficientNetLite0(pretrained=True, frozen=True, decoder_channels=64, noise_at='decoder')
     """
 
     pretrained: bool = True
     frozen: bool = False
     decoder_channels: int = 64
+    noise_at: str = "decoder"
 
     def __post_init__(self) -> None:
+        check_noise_at(self.noise_at)
         check_positive(decoder_channels=self.decoder_channels)
 
     def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
@@ -47,6 +51,28 @@ class EfficientNetLite0(Backbone):
 
     def build(
         self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
+    ) -> Body:
+        return self._built(n_members, x_shape, event_shape, seed, 0)
+
+    def build_sampler(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body | None:
+        if self.noise_at == "inputs":
+            return None
+        return self._built(n_members, x_shape, event_shape, seed, noise_channels)
+
+    def _built(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
     ) -> Body:
         members: list[nn.Module] = []
         learned = _encoder(x_shape[0], learned=True) if self.pretrained else None
@@ -57,26 +83,30 @@ class EfficientNetLite0(Backbone):
                 else:
                     encoder = copy.deepcopy(learned)
                 encoder.requires_grad_(not self.frozen)
-                members.append(self._pyramid(encoder, x_shape[0], event_shape))
+                fixed = self.pretrained or self.frozen
+                sizes = (self.decoder_channels, x_shape, event_shape, noise_channels)
+                members.append(_LitePyramid(encoder, fixed, *sizes))
             if member == 0:
                 require_room(n_members, sum(p.numel() for p in members[0].parameters()))
-        return OneByOneBody(members, x_shape, event_shape)
-
-    def _pyramid(self, encoder: Any, inputs: int, event_shape: tuple[int, ...]) -> _LitePyramid:
-        fixed = self.pretrained or self.frozen
-        return _LitePyramid(encoder, fixed, self.decoder_channels, inputs, event_shape)
+        return OneByOneBody(members, x_shape, event_shape, joins_noise=noise_channels > 0)
 
 
 @final
 class _LitePyramid(Pyramid):
     def __init__(
-        self, encoder: Any, fixed: bool, width: int, inputs: int, event_shape: tuple[int, ...]
+        self,
+        encoder: Any,
+        fixed: bool,
+        width: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        noise_channels: int,
     ) -> None:
         blocks = list(encoder._blocks)
         halves = [k for k, block in enumerate(blocks) if block._depthwise_conv.stride[0] == 2]
         ends = [*(k - 1 for k in halves), len(blocks) - 1]
         sizes = [blocks[end]._project_conv.out_channels for end in ends]
-        super().__init__(encoder, sizes, width, inputs, event_shape)
+        super().__init__(encoder, sizes, width, x_shape, event_shape, noise_channels)
         #: The last block of every stage, after which the grid gets coarser.
         self._ends = ends
         self._fixed = fixed

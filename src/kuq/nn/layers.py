@@ -41,19 +41,19 @@ class MemberLinear(MemberLayer):
         self.weight = nn.Parameter(torch.zeros(n_members, inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(n_members, 1, outputs)) if bias else None
 
-    def with_noise(self, x: Tensor, noise: Tensor, members: Members = None) -> Tensor:
-        """The same of x (M, B, …) joined with noise (M, B or 1, N, …): rows (M, B · N, outputs).
+    def before_noise(self, x: Tensor, members: Members = None) -> Tensor:
+        """x W + b of the first inputs (M, B, …), where the others are noise: (M, B, outputs)."""
+        by_x = torch.bmm(x, chosen(self.weight, members)[:, : x.shape[-1]])
+        return by_x if self.bias is None else by_x + chosen(self.bias, members)
 
-        The product with x is taken once for all draws.
+    def with_noise(self, by_x: Tensor, noise: Tensor, members: Members = None) -> Tensor:
+        """That and the product with noise (M, B or 1, N, …), the last inputs: (M, B, N, outputs).
+
+        So the product with x is taken once for all draws.
         """
-        width = x.shape[-1]
-        weight = chosen(self.weight, members)
-        by_noise = torch.bmm(noise.flatten(1, 2), weight[:, width:])
-        by_noise = by_noise.view(*noise.shape[:3], self.outputs)
-        by_x = torch.bmm(x, weight[:, :width])
-        if self.bias is not None:
-            by_x = by_x + chosen(self.bias, members)
-        return (by_x.unsqueeze(2) + by_noise).flatten(1, 2)
+        weight = chosen(self.weight, members)[:, self.inputs - noise.shape[-1] :]
+        by_noise = torch.bmm(noise.flatten(1, 2), weight).view(*noise.shape[:3], self.outputs)
+        return by_x.unsqueeze(2) + by_noise
 
     def forward(self, x: Tensor, members: Members = None) -> Tensor:
         flat = x if x.ndim == 3 else x.flatten(1, -2)

@@ -31,8 +31,8 @@ class MLP(Backbone):
     """Fully connected layers; inputs and outcomes of any shape are taken as one vector.
 
     ``norm="layer"`` normalises every layer before its activation, "none" does not, and "auto" does
-    for samplers, mixtures and the velocities of flows. The noise of a sampler is joined after
-    ``noise_after`` layers (0: to the inputs), and at least one layer comes after it.
+    for the velocities of flows alone. The noise of a sampler is joined after ``noise_after`` layers
+    (0: to the inputs), and at least one layer comes after it.
 
     >>> import kuq
     >>> kuq.nn.MLP(hidden_sizes=(256, 512, 1024), activation="relu")
@@ -105,15 +105,29 @@ class _MLPBody(Body):
         self.activation = mlp.activation
         self.features = sizes[-1]
 
-    def forward(self, x: Tensor, members: Members = None, noise: Tensor | None = None) -> Tensor:
-        rows = x.shape[1]
-        x = x.flatten(2) if x.ndim > 3 else x
-        activation = ACTIVATIONS[self.activation]
-        for k, layer in enumerate(self.layers):
-            if noise is not None and k == self.noisy_layer:
-                assert isinstance(layer, MemberLinear)
-                x = layer.with_noise(x, noise.flatten(3), members)
-            else:
-                x = layer(x, members)
-            x = activation(self.norms[k](x, members) if self.norms else x)
-        return x if noise is None else x.view(len(x), rows, noise.shape[2], self.features)
+    def forward(self, x: Tensor, members: Members = None) -> Tensor:
+        return self._through(x.flatten(2), members, range(len(self.layers)))
+
+    def before_noise(self, x: Tensor, members: Members = None) -> Tensor:
+        x = self._through(x.flatten(2), members, range(self.noisy_layer))
+        return self._noisy().before_noise(x, members)
+
+    def with_noise(self, before: Tensor, noise: Tensor, members: Members = None) -> Tensor:
+        x = self._noisy().with_noise(before, noise.flatten(3), members)
+        rows, k = x.shape[1:3], self.noisy_layer
+        x = self._activated(x.flatten(1, 2), k, members)
+        x = self._through(x, members, range(k + 1, len(self.layers)))
+        return x.view(len(x), *rows, self.features)
+
+    def _noisy(self) -> MemberLinear:
+        layer = self.layers[self.noisy_layer]
+        assert isinstance(layer, MemberLinear)
+        return layer
+
+    def _through(self, x: Tensor, members: Members, layers: range) -> Tensor:
+        for k in layers:
+            x = self._activated(self.layers[k](x, members), k, members)
+        return x
+
+    def _activated(self, x: Tensor, k: int, members: Members) -> Tensor:
+        return ACTIVATIONS[self.activation](self.norms[k](x, members) if self.norms else x)

@@ -69,7 +69,6 @@ class Network(nn.Module):
         backbone.check(joined, self.event_shape)
         try:
             body = backbone.build_sampler(n_members, *shapes, seed, noise) if noise else None
-            self.joins_noise = body is not None
             if body is None:
                 body = backbone.build(n_members, joined, self.event_shape, seed)
             self.body = body
@@ -158,18 +157,8 @@ class Network(nn.Module):
         return self.head.compiles(self.outputs(x, noise), y, score)
 
     def _with_noise(self, x: Tensor, noise: Tensor, members: Members) -> Parameters:
-        if self.joins_noise:
-            return self.head.outputs(self.body(x, members, noise), members)
-        rows, draws = x.shape[1], noise.shape[2]
-        joined = torch.cat(
-            [
-                x.unsqueeze(2).expand(-1, -1, draws, *x.shape[2:]),
-                noise.expand(-1, rows, *noise.shape[2:]),
-            ],
-            dim=3,
-        )
-        features = self.body(joined.flatten(1, 2), members)
-        return self.head.outputs(features.view(-1, rows, draws, *features.shape[2:]), members)
+        before = self.body.before_noise(x, members)
+        return self.head.outputs(self.body.with_noise(before, noise, members), members)
 
     def _for_start(self, x: Tensor) -> Tensor:
         """Inputs of the network for the normal law; its trunk may want the joined channels too."""
@@ -179,10 +168,11 @@ class Network(nn.Module):
             return x
         return torch.cat([x, x.new_zeros(*x.shape[:2], missing, *x.shape[3:])], dim=2)
 
-    def _velocity(self, x: Tensor, place: Tensor, angle: Tensor, members: Members) -> Tensor:
+    def _velocity(self, before: Any, place: Tensor, angle: Tensor, members: Members) -> Tensor:
+        """The velocity at places of the paths, for what the trunk has made of inputs."""
         assert isinstance(self.head, FlowHead)
         joined = self.head.joined(place, angle, self.x_shape[1:])
-        (velocity,) = self._with_noise(x, joined, members)
+        (velocity,) = self.head.outputs(self.body.with_noise(before, joined, members), members)
         return velocity
 
     def _flow_losses(
@@ -207,7 +197,8 @@ class Network(nn.Module):
         residual = (y - loc.detach()).unsqueeze(2) / deviation
         starts, angles = self.head.starts_and_angles(noise)
         place, target = flows.on_path(starts, residual, _over(angles, residual))
-        error = self._velocity(x, place, angles, members) - target
+        before = self.body.before_noise(x, members)
+        error = self._velocity(before, place, angles, members) - target
         return first + (deviation * error.square()).flatten(2).mean(2)
 
     def _draws(self, x: Tensor, noise: Tensor, members: Members, steps: int) -> Parameters:
@@ -215,9 +206,10 @@ class Network(nn.Module):
         assert isinstance(self.head, FlowHead)
         loc, scale = self.start.outputs(self._for_start(x), None, members)
         starts, angles = self.head.starts_and_angles(noise)
+        before = self.body.before_noise(x, members)
 
         def velocity(place: Tensor, angle: float) -> Tensor:
-            return self._velocity(x, place, torch.full_like(angles, angle), members)
+            return self._velocity(before, place, torch.full_like(angles, angle), members)
 
         starts = starts.expand(-1, x.shape[1], *starts.shape[2:])
         residual = flows.follow(velocity, starts, steps)

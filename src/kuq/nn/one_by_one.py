@@ -58,15 +58,24 @@ class OneByOne(Backbone):
 
 
 class OneByOneBody(Body):
-    """A list of modules behind the face of a trunk."""
+    """A list of modules behind the face of a trunk.
+
+    With ``joins_noise`` they have ``before_noise`` and ``with_noise``, as a trunk has, for one
+    member.
+    """
 
     at_once = False
 
     def __init__(
-        self, modules: list[nn.Module], x_shape: tuple[int, ...], event_shape: tuple[int, ...]
+        self,
+        modules: list[nn.Module],
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        joins_noise: bool = False,
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(modules)
+        self.joins_noise = joins_noise
         shape = _shape_of_features(modules[0], (2, *x_shape))
         grid = shape[2:]
         if len(shape) < 2 or shape[0] != 2 or shape[1] == 0 or (grid and grid != event_shape):
@@ -77,8 +86,26 @@ class OneByOneBody(Body):
         self.features, self.on_grid = shape[1], bool(grid)
 
     def forward(self, x: Tensor, members: Members = None) -> Tensor:
+        return torch.stack(
+            [module(rows) for module, rows in zip(self._chosen(members), x, strict=True)]
+        )
+
+    def before_noise(self, x: Tensor, members: Members = None) -> Any:
+        if not self.joins_noise:
+            return super().before_noise(x, members)
+        chosen: Any = self._chosen(members)
+        return [module.before_noise(rows) for module, rows in zip(chosen, x, strict=True)]
+
+    def with_noise(self, before: Any, noise: Tensor, members: Members = None) -> Tensor:
+        if not self.joins_noise:
+            return super().with_noise(before, noise, members)
+        chosen: Any = self._chosen(members)
+        each = zip(chosen, before, noise, strict=True)
+        return torch.stack([module.with_noise(first, draws) for module, first, draws in each])
+
+    def _chosen(self, members: Members) -> list[nn.Module]:
         chosen = range(len(self.members)) if members is None else members.tolist()
-        return torch.stack([self.members[m](x[k]) for k, m in enumerate(chosen)])
+        return [self.members[m] for m in chosen]
 
 
 def _shape_of_features(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
-"""From the stages of an image encoder to maps on the grid of the outcome."""
+"""From the stages of an image encoder, and noise, to maps on the grid of the outcome."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -10,35 +11,48 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kuq.errors import ShapeError
+from kuq.errors import ParameterError, ShapeError
 
 #: The coarsest features have one cell for this many pixels.
 _STRIDE = 32
+#: Where noise is joined: after the encoder, or to the images as channels.
+_PLACES_OF_NOISE = ("decoder", "inputs")
 
 
 class Pyramid(nn.Module, ABC):
-    """Encoder, top-down sums of its stages, and a path at full resolution for fine detail."""
+    """Encoder, top-down sums of its stages, and a path at full resolution for fine detail.
+
+    With ``noise_channels`` noise is added to the features of that path, so that the encoder runs
+    once for an image, whatever the number of draws, and sees nothing but the image.
+    """
 
     def __init__(
         self,
         encoder: Any,
         sizes: Sequence[int],
         width: int,
-        inputs: int,
+        x_shape: tuple[int, ...],
         event_shape: tuple[int, ...],
+        noise_channels: int = 0,
     ) -> None:
         super().__init__()
         self.event_shape = event_shape
         self.encoder = encoder
         self.lateral = nn.ModuleList(nn.Conv2d(size, width, 1) for size in sizes)
-        self.detail = nn.Conv2d(inputs, width, 3, padding=1)
+        self.detail = nn.Conv2d(x_shape[0], width, 3, padding=1)
         self.merge = nn.Conv2d(width, width, 3, padding=1)
+        # Last, so that the other weights start as those of a network without noise.
+        self.noise = _Noise(noise_channels, width, x_shape[1:]) if noise_channels else None
 
     @abstractmethod
     def stages(self, x: Tensor) -> Sequence[Tensor]:
         """Features of the encoder from fine to coarse; sides of x are multiples of 32."""
 
     def forward(self, x: Tensor) -> Tensor:
+        return self._after(functional.gelu(self.before_noise(x)))
+
+    def before_noise(self, x: Tensor) -> Tensor:
+        """Images (B, channels, H, W) to features (B, width, H, W) that noise is added to."""
         height, width = x.shape[-2:]
         rest = (0, -width % _STRIDE, 0, -height % _STRIDE)
         padded = functional.pad(x, rest, mode="replicate")
@@ -47,10 +61,52 @@ class Pyramid(nn.Module, ABC):
         for lateral, stage in zip(self.lateral[-2::-1], stages[-2::-1], strict=True):
             merged = functional.interpolate(merged, stage.shape[-2:]) + lateral(stage)
         merged = functional.interpolate(merged, padded.shape[-2:], mode="bilinear")
-        features = functional.gelu(merged[..., :height, :width] + self.detail(x))
+        features: Tensor = merged[..., :height, :width] + self.detail(x)
+        if self.noise is not None:
+            features = self.noise.norm(features)
+        return features
+
+    def with_noise(self, before: Tensor, noise: Tensor) -> Tensor:
+        """Features (B, N, width, …) of these and noise (B or 1, N, channels, H, W)."""
+        assert self.noise is not None
+        by_noise: Tensor = self.noise(noise.flatten(0, 1))
+        by_noise = by_noise.view(*noise.shape[:2], *by_noise.shape[1:])
+        joined = functional.gelu(before.unsqueeze(1) + by_noise)
+        features = self._after(joined.flatten(0, 1))
+        return features.view(*joined.shape[:2], *features.shape[1:])
+
+    def _after(self, features: Tensor) -> Tensor:
         features = functional.gelu(self.merge(features))
         if tuple(features.shape[-2:]) != self.event_shape:
             features = functional.interpolate(features, self.event_shape, mode="bilinear")
+        return features
+
+
+class _Noise(nn.Module):
+    """Noise at every scale, from single pixels to the whole image, as features to be added.
+
+    A coarser scale has the sums of 2 × 2 cells over the root of their number. Independent noise of
+    variance 1 stays that, so that draws can differ as a whole as well as in details, and a flow
+    sees at every point where it is as a whole.
+    """
+
+    def __init__(self, channels: int, width: int, grid: tuple[int, ...]) -> None:
+        super().__init__()
+        self.scales = max(1, math.ceil(math.log2(max(grid))))
+        self.near = nn.Conv2d(channels, width, 3, padding=1)
+        self.far = nn.Conv2d(channels * self.scales, width, 1, bias=False)
+        # Features of an encoder may be large, and noise would be lost beside them.
+        self.norm = nn.GroupNorm(1, width)
+
+    def forward(self, noise: Tensor) -> Tensor:
+        """Noise (R, channels, H, W) to features (R, width, H, W)."""
+        maps, coarse = [], noise
+        for _ in range(self.scales):
+            coarse = 2 * functional.avg_pool2d(coarse, 2, ceil_mode=True)
+            # Sums of what is alike everywhere, such as the angle of a flow, would be very large.
+            mild = coarse.asinh()
+            maps.append(functional.interpolate(mild, noise.shape[-2:], mode="bilinear"))
+        features: Tensor = self.near(noise) + self.far(torch.cat(maps, 1))
         return features
 
 
@@ -73,3 +129,8 @@ def check_images(name: str, x_shape: tuple[int, ...], event_shape: tuple[int, ..
             f"{name} needs X (n, channels, height, width) and y (n, height, width), got rows "
             f"of shape {x_shape} and {event_shape}"
         )
+
+
+def check_noise_at(noise_at: str) -> None:
+    if noise_at not in _PLACES_OF_NOISE:
+        raise ParameterError(f"noise_at must be one of {list(_PLACES_OF_NOISE)}, got {noise_at!r}")

@@ -26,7 +26,7 @@ from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.heads import EvidentialHead
 from kuq.nn.mlp import MLP, usual_sizes
 from kuq.nn.network import Network
-from kuq.nn.representations import backbone_of, check_representation, head_of, is_mlp
+from kuq.nn.representations import backbone_of, check_representation, head_of, is_mlp, settled
 from kuq.nn.row_weights import checked_weights, require_some
 from kuq.nn.scaling import Scaling
 from kuq.nn.settings import Training
@@ -342,7 +342,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         settings["hidden_sizes"] = self.hidden_sizes_
         names = getattr(self, "feature_names_in_", None)
         header = {
-            "settings": {name: described(value) for name, value in settings.items()},
+            "settings": {name: described(value) for name, value in settled(settings).items()},
             "x_shape": list(self.network_.x_shape),
             "event_shape": list(self.network_.event_shape),
             "n_members": self.network_.n_members,

@@ -59,6 +59,28 @@ def is_mlp(backbone: Any) -> bool:
     return isinstance(backbone, str) and backbone == "mlp"
 
 
+def named(backbone: Any) -> Any:
+    """What the name of a backbone stands for, but for "mlp"; what is no such name, as it is."""
+    if isinstance(backbone, str) and backbone in _BACKBONES:
+        return _BACKBONES[backbone]()
+    return backbone
+
+
+def settled(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as files hold them: a later version may choose otherwise what is left to it.
+
+    Names of backbones become descriptions, and ``norm="auto"`` the word for what it means, but for
+    flows, which have a trunk with normalised layers and one without.
+    """
+    head, _ = REPRESENTATIONS[settings["representation"]]
+    backbone, norm = named(settings["backbone"]), settings["norm"]
+    if not head.starts_normal:
+        norm = MLP(norm=norm).suited(head.normalised).norm
+        if isinstance(backbone, Backbone):
+            backbone = backbone.suited(head.normalised)
+    return settings | {"backbone": backbone, "norm": norm}
+
+
 def backbone_of(backbone: Any, mlp: MLP) -> Backbone:
     """A backbone from its name, a description, a torch module or a function that makes one.
 
@@ -71,15 +93,14 @@ def backbone_of(backbone: Any, mlp: MLP) -> Backbone:
             'hidden_sizes, activation, norm and noise_after belong to backbone="mlp"; give other '
             "backbones what they need as a description such as kuq.nn.FNO(channels=32)"
         )
+    backbone = named(backbone)
     if isinstance(backbone, Backbone):
         return backbone
     if isinstance(backbone, str):
-        if backbone not in _BACKBONES:
-            raise ParameterError(
-                f"backbone must be one of {['mlp', *_BACKBONES]}, a description such as "
-                f"kuq.nn.FNO(modes=12), a torch module or a function, got {backbone!r}"
-            )
-        return _BACKBONES[backbone]()
+        raise ParameterError(
+            f"backbone must be one of {['mlp', *_BACKBONES]}, a description such as "
+            f"kuq.nn.FNO(modes=12), a torch module or a function, got {backbone!r}"
+        )
     if isinstance(backbone, nn.Module) or callable(backbone):
         return OneByOne(backbone)
     raise ParameterError(f"backbone must be a name, a description or a module, got {backbone!r}")

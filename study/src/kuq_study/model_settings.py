@@ -14,7 +14,8 @@ from kuq_study.settings import from_table
 #: TOML has no word for None.
 Never: TypeAlias = Literal["never"]
 Activation: TypeAlias = Literal["gelu", "relu", "silu", "tanh"]
-Norm: TypeAlias = Literal["auto", "layer", "none"]
+Norm: TypeAlias = Literal["layer", "none"]
+NoiseAt: TypeAlias = Literal["decoder", "inputs"]
 Sizes: TypeAlias = Annotated[tuple[Count, ...], Within(least=1)]
 
 
@@ -51,7 +52,7 @@ class ModelSettings:
     natural: bool = True
     noise_after: Natural = 1
     noise_channels: Count | Never = "never"
-    norm: Norm = "auto"
+    norm: Norm | Literal["auto"] = "auto"
     patience: Count | Never = 25
     plateau: Count | Never = 5
     rank: Count = 10
@@ -68,7 +69,7 @@ class MLPSettings:
     kind: str
     hidden_sizes: Sizes = (50, 50)
     activation: Activation = "gelu"
-    norm: Norm = "auto"
+    norm: Norm = "none"
     noise_after: Natural = 1
 
 
@@ -96,6 +97,7 @@ class ConvNeXtSettings:
     decoder_channels: Count = 64
     depths: tuple[Count, Count, Count, Count] | None = None
     channels: tuple[Count, Count, Count, Count] | None = None
+    noise_at: NoiseAt = "inputs"
 
 
 @final
@@ -107,6 +109,7 @@ class EfficientNetLite0Settings:
     pretrained: bool = True
     frozen: bool = False
     decoder_channels: Count = 64
+    noise_at: NoiseAt = "inputs"
 
 
 @final
@@ -148,8 +151,13 @@ _LOSSES = {
     "sampler": "energy",
     "flow": None,
 }
-#: Whose layers are normalised, as the paper's levels of error say; flows, which are ours, are too.
+#: Whose layers ``norm = "auto"`` normalises, as the paper's levels of error say; flows, which are
+#: ours, are like samplers.
 _NORMALISED = ("mixture", "sampler", "flow")
+#: Backbones for images, where the noise of samplers is joined at the inputs. Flows, which are ours,
+#: are joined in the decoder: the encoder is not to run for every step of every draw.
+_OF_IMAGES = ("convnext", "efficientnet-lite0")
+_PLACE_OF_FLOWS = {"noise_at": "decoder"}
 #: Draws, and pairs of noise and outcome, by which samplers and flows are trained.
 _DRAWS = {"mlp": 10, "fno": 5}
 _PAIRS_OF_FLOWS = {"mlp": 8}
@@ -170,6 +178,8 @@ def recipe(representation: str, table: Mapping[str, Any]) -> dict[str, Any]:
         if name not in table:
             del settings[name]
     flow = representation == "flow"
+    if flow and kind in _OF_IMAGES:
+        backbone = {**_PLACE_OF_FLOWS, **backbone}
     left_open = {
         "n_members": 1 if representation == "evidential" else 10,
         "n_train_samples": _PAIRS_OF_FLOWS.get(kind, 2) if flow else _DRAWS.get(kind, 3),

@@ -19,7 +19,6 @@ class DrawingHead(Head):
     """
 
     width = 1
-    normalised = True
     one_step = True
 
     def outputs(self, features: Tensor, members: Tensor | None = None) -> Parameters:

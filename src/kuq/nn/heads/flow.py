@@ -34,6 +34,7 @@ class FlowHead(DrawingHead):
     """
 
     starts_normal = True
+    normalised = True
 
     def __init__(
         self,

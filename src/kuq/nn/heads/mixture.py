@@ -33,7 +33,6 @@ class MixtureHead(Head):
     NormalMixture(batch=(5,), K=3, event=())
     """
 
-    normalised = True
     one_step = True
     quantiles: Tensor
 
