@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +10,7 @@ from typing import Any, final
 from torch import Tensor, nn
 
 from kuq.errors import ParameterError
-from kuq.nn.backbones import Backbone, Body, check_positive
-from kuq.nn.generators import Purpose, member_seed
-from kuq.nn.memory import require_room
-from kuq.nn.one_by_one import OneByOneBody, seeded
-from kuq.nn.pyramid import Pyramid, adapt, check_images, check_noise_at
+from kuq.nn.pyramid import Pyramid, PyramidBackbone, adapt
 
 #: Blocks and channels of the four stages, and the name under which ImageNet weights are found.
 _SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
@@ -26,7 +21,7 @@ _SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
 
 @final
 @dataclass(frozen=True)
-class ConvNeXt(Backbone):
+class ConvNeXt(PyramidBackbone):
     """ConvNeXt with a feature pyramid: images (channels, H, W) to maps on the outcome's grid.
 
     ``pretrained`` takes ImageNet weights (downloaded once by transformers, with a warning and
@@ -49,10 +44,9 @@ class ConvNeXt(Backbone):
     noise_at: str = "decoder"
 
     def __post_init__(self) -> None:
-        check_noise_at(self.noise_at)
+        self._check_decoder()
         if self.size not in _SIZES:
             raise ParameterError(f"size must be one of {list(_SIZES)}, got {self.size!r}")
-        check_positive(decoder_channels=self.decoder_channels)
         for name in ("depths", "channels"):
             given = getattr(self, name)
             if given is not None:
@@ -60,48 +54,7 @@ class ConvNeXt(Backbone):
                     raise ParameterError(f"{name} needs four numbers, one a stage, got {given}")
                 object.__setattr__(self, name, tuple(given))
 
-    def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
-        check_images("ConvNeXt", x_shape, event_shape)
-
-    def build(
-        self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
-    ) -> Body:
-        return self._built(n_members, x_shape, event_shape, seed, 0)
-
-    def build_sampler(
-        self,
-        n_members: int,
-        x_shape: tuple[int, ...],
-        event_shape: tuple[int, ...],
-        seed: int,
-        noise_channels: int,
-    ) -> Body | None:
-        if self.noise_at == "inputs":
-            return None
-        return self._built(n_members, x_shape, event_shape, seed, noise_channels)
-
-    def _built(
-        self,
-        n_members: int,
-        x_shape: tuple[int, ...],
-        event_shape: tuple[int, ...],
-        seed: int,
-        noise_channels: int,
-    ) -> Body:
-        members: list[nn.Module] = []
-        learned = self._learned(x_shape[0])
-        for member in range(n_members):
-            with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
-                encoder = self._random(x_shape[0]) if learned is None else copy.deepcopy(learned)
-                sizes = encoder.config.hidden_sizes
-                path = (self.decoder_channels, x_shape, event_shape, noise_channels)
-                members.append(_ConvNeXtPyramid(encoder, sizes, *path))
-            if member == 0:
-                require_room(n_members, sum(p.numel() for p in members[0].parameters()))
-        return OneByOneBody(members, x_shape, event_shape, joins_noise=noise_channels > 0)
-
     def _learned(self, inputs: int) -> Any | None:
-        """The encoder with ImageNet weights, None if they are not wanted or not to be had."""
         if not self.pretrained or self.depths is not None or self.channels is not None:
             return None
         name = _SIZES[self.size][2]
@@ -125,6 +78,17 @@ class ConvNeXt(Backbone):
             hidden_sizes=list(self.channels or channels),
         )
         return library.ConvNextModel(config)
+
+    def _pyramid(
+        self,
+        encoder: Any,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        noise_channels: int,
+    ) -> Pyramid:
+        sizes = encoder.config.hidden_sizes
+        width = self.decoder_channels
+        return _ConvNeXtPyramid(encoder, sizes, width, x_shape, event_shape, noise_channels)
 
 
 def _transformers() -> Any:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from kuq.nn.backbones import Backbone, Body, check_positive
-from kuq.nn.generators import Purpose, member_seed
-from kuq.nn.memory import require_room
-from kuq.nn.one_by_one import OneByOneBody, seeded
-from kuq.nn.pyramid import Pyramid, adapt, check_images, check_noise_at
+from kuq.nn.pyramid import Pyramid, PyramidBackbone, adapt
 
 _NAME = "efficientnet-lite0"
 
 
 @final
 @dataclass(frozen=True)
-class EfficientNetLite0(Backbone):
+class EfficientNetLite0(PyramidBackbone):
     """EfficientNet-Lite0 with a feature pyramid: images (channels, H, W) to the outcome's grid.
 
     ``pretrained`` takes ImageNet weights, which come with the package: nothing is downloaded. The
@@ -43,52 +38,24 @@ class EfficientNetLite0(Backbone):
     noise_at: str = "decoder"
 
     def __post_init__(self) -> None:
-        check_noise_at(self.noise_at)
-        check_positive(decoder_channels=self.decoder_channels)
+        self._check_decoder()
 
-    def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
-        check_images("EfficientNetLite0", x_shape, event_shape)
+    def _learned(self, inputs: int) -> Any | None:
+        return _encoder(inputs, learned=True) if self.pretrained else None
 
-    def build(
-        self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
-    ) -> Body:
-        return self._built(n_members, x_shape, event_shape, seed, 0)
+    def _random(self, inputs: int) -> Any:
+        return _encoder(inputs, learned=False)
 
-    def build_sampler(
+    def _pyramid(
         self,
-        n_members: int,
+        encoder: Any,
         x_shape: tuple[int, ...],
         event_shape: tuple[int, ...],
-        seed: int,
         noise_channels: int,
-    ) -> Body | None:
-        if self.noise_at == "inputs":
-            return None
-        return self._built(n_members, x_shape, event_shape, seed, noise_channels)
-
-    def _built(
-        self,
-        n_members: int,
-        x_shape: tuple[int, ...],
-        event_shape: tuple[int, ...],
-        seed: int,
-        noise_channels: int,
-    ) -> Body:
-        members: list[nn.Module] = []
-        learned = _encoder(x_shape[0], learned=True) if self.pretrained else None
-        for member in range(n_members):
-            with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
-                if learned is None:
-                    encoder = _encoder(x_shape[0], learned=False)
-                else:
-                    encoder = copy.deepcopy(learned)
-                encoder.requires_grad_(not self.frozen)
-                fixed = self.pretrained or self.frozen
-                sizes = (self.decoder_channels, x_shape, event_shape, noise_channels)
-                members.append(_LitePyramid(encoder, fixed, *sizes))
-            if member == 0:
-                require_room(n_members, sum(p.numel() for p in members[0].parameters()))
-        return OneByOneBody(members, x_shape, event_shape, joins_noise=noise_channels > 0)
+    ) -> Pyramid:
+        encoder.requires_grad_(not self.frozen)
+        fixed, width = self.pretrained or self.frozen, self.decoder_channels
+        return _LitePyramid(encoder, fixed, width, x_shape, event_shape, noise_channels)
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,11 +13,90 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kuq.errors import ParameterError, ShapeError
+from kuq.nn.backbones import Backbone, Body, check_positive
+from kuq.nn.generators import Purpose, member_seed
+from kuq.nn.memory import require_room
+from kuq.nn.one_by_one import OneByOneBody, seeded
 
 #: The coarsest features have one cell for this many pixels.
 _STRIDE = 32
 #: Where noise is joined: after the encoder, or to the images as channels.
 _PLACES_OF_NOISE = ("decoder", "inputs")
+
+
+class PyramidBackbone(Backbone):
+    """A description of an encoder with a pyramid, of which every member is built by itself."""
+
+    decoder_channels: int
+    noise_at: str
+
+    @abstractmethod
+    def _learned(self, inputs: int) -> Any | None:
+        """With ImageNet weights, for so many channels; None: members start from random ones."""
+
+    @abstractmethod
+    def _random(self, inputs: int) -> Any: ...
+
+    @abstractmethod
+    def _pyramid(
+        self,
+        encoder: Any,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        noise_channels: int,
+    ) -> Pyramid: ...
+
+    def _check_decoder(self) -> None:
+        if self.noise_at not in _PLACES_OF_NOISE:
+            raise ParameterError(
+                f"noise_at must be one of {list(_PLACES_OF_NOISE)}, got {self.noise_at!r}"
+            )
+        check_positive(decoder_channels=self.decoder_channels)
+
+    def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
+        if len(x_shape) != 3 or len(event_shape) != 2:
+            raise ShapeError(
+                f"{type(self).__name__} needs X (n, channels, height, width) and y (n, height, "
+                f"width), got rows of shape {x_shape} and {event_shape}"
+            )
+
+    def build(
+        self, n_members: int, x_shape: tuple[int, ...], event_shape: tuple[int, ...], seed: int
+    ) -> Body:
+        return self._built(n_members, x_shape, event_shape, seed, 0)
+
+    def build_sampler(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body | None:
+        if self.noise_at == "inputs":
+            return None
+        return self._built(n_members, x_shape, event_shape, seed, noise_channels)
+
+    def _built(
+        self,
+        n_members: int,
+        x_shape: tuple[int, ...],
+        event_shape: tuple[int, ...],
+        seed: int,
+        noise_channels: int,
+    ) -> Body:
+        members: list[nn.Module] = []
+        learned = self._learned(x_shape[0])
+        for member in range(n_members):
+            with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
+                if learned is None:
+                    encoder = self._random(x_shape[0])
+                else:
+                    encoder = copy.deepcopy(learned)
+                members.append(self._pyramid(encoder, x_shape, event_shape, noise_channels))
+            if member == 0:
+                require_room(n_members, sum(p.numel() for p in members[0].parameters()))
+        return OneByOneBody(members, x_shape, event_shape, joins_noise=noise_channels > 0)
 
 
 class Pyramid(nn.Module, ABC):
@@ -121,16 +201,3 @@ def adapt(new: nn.Conv2d, old: nn.Conv2d) -> None:
     if old.bias is not None:
         assert new.bias is not None
         new.bias.copy_(old.bias)
-
-
-def check_images(name: str, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
-    if len(x_shape) != 3 or len(event_shape) != 2:
-        raise ShapeError(
-            f"{name} needs X (n, channels, height, width) and y (n, height, width), got rows "
-            f"of shape {x_shape} and {event_shape}"
-        )
-
-
-def check_noise_at(noise_at: str) -> None:
-    if noise_at not in _PLACES_OF_NOISE:
-        raise ParameterError(f"noise_at must be one of {list(_PLACES_OF_NOISE)}, got {noise_at!r}")
