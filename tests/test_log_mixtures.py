@@ -196,3 +196,19 @@ def test_which_form():
     assert planned(kuq.Ensemble(mixed), compiled=True) == "LogPanels"
     assert planned(kuq.Ensemble(mixed), sides(1)) == "LogMixtures"
     assert planned(kuq.Ensemble(heavy)) == "LogTails"
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("distance", "scale"), [(1e8, 1e-6), (1e10, 1e-6), (1e16, 1.0)])
+def test_components_that_are_very_far_apart(distance, scale, compiled):
+    """Half of the mass of two members is alike, the other half are normals of scales s and 2s.
+
+    Numbers there are as far apart as 1e-2 to 2 scales, which leaves few digits, but no wrong
+    answer.
+    """
+    laws = [
+        kuq.NormalMixture([0.5, 0.5], [0.0, distance + 0.3], [1.0, s]) for s in (scale, 2 * scale)
+    ]
+    with kuq.compiled(compiled):
+        u = kuq.decompose(kuq.Ensemble(laws), "log", unbiased=False)
+    np.testing.assert_allclose(u.epistemic, (1 / 4 + 4 - 2) / 16, rtol=1e-4)

@@ -89,7 +89,7 @@ def test_layers_are_normalised_where_that_is_asked_for(name):
 
 @pytest.mark.parametrize("described", [False, True])
 @pytest.mark.parametrize("name", ["sampler", "mixture", "normal"])
-def test_files_that_left_their_layers_to_the_representation(name, described, tmp_path):
+def test_former_files_that_left_their_layers_to_the_representation(name, described, tmp_path):
     """Samplers and mixtures had normalised ones then."""
     norm = "none" if name == "normal" else "layer"
     rng = np.random.default_rng(0)
@@ -100,12 +100,15 @@ def test_files_that_left_their_layers_to_the_representation(name, described, tmp
     arrays, header = store.read(tmp_path / "model", "model")
     backbone = header["settings"]["backbone"]
     (backbone if described else header["settings"])["norm"] = "auto"
+    assert header.pop("revision") == 2
     store.write(tmp_path / "former", "model", arrays, header)
     again = kuq.nn.Regressor.load(tmp_path / "former")
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    words = norm if name != "normal" else "auto"
+    assert (again.backbone if described else again).norm == words
     again.save(tmp_path / "again")
-    settings = store.read(tmp_path / "again", "model")[1]["settings"]
-    assert (settings["backbone"] if described else settings)["norm"] == norm
+    third = kuq.nn.Regressor.load(tmp_path / "again")
+    np.testing.assert_array_equal(third.predict(x), model.predict(x))
 
 
 def test_only_the_velocity_of_a_flow_is_normalised_by_itself(tmp_path):
@@ -249,3 +252,15 @@ def test_a_checkpoint_of_the_former_version_says_so(tmp_path):
         kuq.nn.Regressor("sampler", **settings).fit(x, y)
     path.unlink()
     kuq.nn.Regressor("sampler", **settings).fit(x, y)
+
+
+def test_a_loaded_model_takes_other_settings_for_its_next_fit(tmp_path):
+    """What was left to the representation still is."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 2))
+    kuq.nn.Regressor("sampler", n_members=1, max_epochs=1).fit(x, x[:, 0]).save(tmp_path / "model")
+    model = kuq.nn.Regressor.load(tmp_path / "model")
+    model.set_params(backbone=kuq.nn.MLP((5, 4))).fit(x, x[:, 0])
+    assert model.network_.body.features == 4
+    model = kuq.nn.Regressor.load(tmp_path / "model").set_params(representation="flow")
+    assert len(model.fit(x, x[:, 0]).network_.body.norms) == 2

@@ -93,21 +93,25 @@ def test_noise_reaches_every_point_from_every_point(grid):
     assert gradient[0, :, 0, 0].abs().min() > 0
 
 
-def test_noise_is_as_strong_at_every_scale():
-    """Before it is made mild, by asinh, which takes a standard normal to a deviation of 0.78."""
-    path = _Noise(1, 4, (16, 16))
-    noise = torch.randn(4000, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("grid", [(16, 16), (17, 17), (12, 21), (1, 33), (24, 32)])
+def test_noise_is_as_strong_at_every_scale(grid):
+    """Before it is made mild, by asinh, which takes a standard normal to a deviation of 0.78.
+
+    Cells at edges have fewer points on most grids.
+    """
+    scales = _Noise(1, 1, grid).scales
+    path = _Noise(1, scales, grid)
+    noise = torch.randn(4000, 1, *grid, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         path.near.weight.zero_()
         path.near.bias.zero_()
-        path.far.weight.copy_(torch.eye(4)[:, :, None, None])
+        path.far.weight.copy_(torch.eye(scales)[:, :, None, None])
         blocks = path(noise)
-    whole = blocks[:, 3]
+    whole = blocks[:, -1]
     torch.testing.assert_close(whole, whole[:, :1, :1].expand_as(whole))
-    assert abs(float(whole[:, 0, 0].std()) - 0.78) < 0.05
-    for scale in range(4):
-        corner = blocks[:, scale, 0, 0]  # where it is not interpolated
-        assert abs(float(corner.std()) - 0.78) < 0.05
+    for scale in range(scales):
+        for corner in (blocks[:, scale, 0, 0], blocks[:, scale, -1, -1]):  # not interpolated
+            assert abs(float(corner.std()) - 0.78) < 0.05
     assert np.corrcoef(whole[:, 0, 0], noise.mean((1, 2, 3)))[0, 1] > 0.95
 
 
@@ -247,3 +251,35 @@ def test_whole_images_that_flip_are_found(name):
     together = [np.corrcoef(*edges)[0, 1] for edges in zip(left, right, strict=True)]
     assert np.mean(together) > 0.6, together
     assert 0.5 < np.mean(draws.mean((-2, -1)) > 0) < 0.9
+
+
+@pytest.mark.parametrize("head", ["sampler", "flow"])
+def test_double_precision(head):
+    """The same weights and noise in twice as many digits."""
+    own, x = network(head), inputs()
+    with torch.no_grad():
+        values = own(x, n_samples=3).values
+        doubled = own.double()(x.double(), n_samples=3).values
+    assert doubled.dtype == torch.float64
+    torch.testing.assert_close(doubled.float(), values, rtol=1e-3, atol=1e-4)
+
+
+def test_the_path_to_a_large_other_grid_is_left_to_the_encoder():
+    """Every point of it is a channel, at every scale of the noise, which would be far too much."""
+    small, large = network("flow", event=(2, 2)), network("flow", event=(8, 9))
+    assert small.body.joins_noise
+    assert not large.body.joins_noise
+    assert large.body.members[0].encoder.config.num_channels == 2 + 8 * 9 + 6
+    with torch.no_grad():
+        assert large(inputs(), n_samples=2).values.shape == (2, 3, 2, 8, 9)
+
+
+@pytest.mark.parametrize("name", ["sampler", "flow", "normal"])
+def test_a_last_batch_of_one_small_image(name):
+    """Batch normalisation has no statistics of one number, and takes those that it has."""
+    pytest.importorskip("efficientnet_lite_pytorch")
+    x = np.random.default_rng(0).normal(size=(3, 1, 16, 16))
+    backbone = kuq.nn.EfficientNetLite0(pretrained=False, decoder_channels=4)
+    settings = {"n_members": 1, "max_epochs": 1, "batch_size": 2, "validation_fraction": 0}
+    model = kuq.nn.Regressor(name, backbone=backbone, n_samples=3, **settings).fit(x, x[:, 0])
+    assert np.isfinite(model.predict(x)).all()

@@ -176,8 +176,7 @@ def test_settings_survive_a_file(tmp_path):
     path = tmp_path / "model.kuq"
     model.save(path)
     again = kuq.nn.Regressor.load(path)
-    decided = {"norm": "none"}  # left to the representation, which a later version may do otherwise
-    assert repr(again.get_params()) == repr(model.get_params() | decided)
+    assert repr(again.get_params()) == repr(model.get_params())
     np.testing.assert_array_equal(again.fit(x, y).predict(x), model.predict(x))
 
 
@@ -307,3 +306,83 @@ def test_without_torch_the_remedy_is_named():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert 'pip install "kuq[torch]"' in run.stderr.splitlines()[-1]
+
+
+#: Settings of training, with other values than those a model was fitted with.
+CHANGES = [
+    ("normal", {"natural": True}),
+    ("normal", {"activation": "relu"}),
+    ("normal", {"norm": "layer"}),
+    ("normal", {"representation": "mixture"}),
+    ("normal", {"backbone": "fno"}),
+    ("mixture", {"n_components": 3}),
+    ("sampler", {"noise_after": 1}),
+    ("sampler", {"noise_channels": 2}),
+    ("sampler", {"seed": 5}),
+    ("flow", {"seed": 5}),
+    ("evidential", {"seed": 5}),
+]
+
+
+@pytest.mark.parametrize(("representation", "change"), CHANGES)
+def test_a_file_holds_the_settings_of_the_fit(representation, change, tmp_path):
+    """Others are for the next one: predictions stay, and come back from the file."""
+    x, y = sine(40)
+    model = kuq.nn.Regressor(representation, n_members=2, max_epochs=1, n_samples=20).fit(x, y)
+    before = model.predict(x)
+    model.set_params(**change)
+    np.testing.assert_array_equal(model.predict(x), before)
+    model.save(tmp_path / "model")
+    again = kuq.nn.Regressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(x), before)
+    again.save(tmp_path / "again")
+    again = kuq.nn.Regressor.load(tmp_path / "again")
+    np.testing.assert_array_equal(again.predict(x), before)
+
+
+def test_draws_and_steps_of_predictions_can_be_changed_at_any_time(tmp_path):
+    x, y = sine(40)
+    model = kuq.nn.Regressor("flow", n_members=2, max_epochs=2, n_samples=5).fit(x, y)
+    before = model.predict_distribution(x).members.values
+    model.set_params(n_steps=2, n_samples=7)
+    draws = model.predict_distribution(x).members.values
+    assert draws.shape[2] == 7
+    assert np.abs(draws[:, :, :5] - before).max() > 1e-6  # of the same noise, in coarser steps
+    model.save(tmp_path / "model")
+    again = kuq.nn.Regressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_distribution(x).members.values, draws)
+    for name, value in (("n_samples", 1), ("n_samples", 2.5), ("n_samples", None), ("n_steps", 0)):
+        model = kuq.nn.Regressor.load(tmp_path / "model").set_params(**{name: value})
+        with pytest.raises(kuq.ParameterError, match=name):
+            model.predict(x)
+
+
+@pytest.mark.parametrize("representation", ["sampler", "flow"])
+def test_many_draws_are_made_in_parts(representation, monkeypatch):
+    """Of one input, too, so that memory stays bounded; they are the same draws."""
+    x, y = sine(30)
+    model = kuq.nn.Regressor(representation, n_members=2, max_epochs=2, n_samples=23).fit(x, y)
+    whole = model.predict_distribution(x[:3]).members.values
+    seen = []
+    with_noise = type(model.network_.body).with_noise
+
+    def counted(self, before, noise, members=None):
+        seen.append(noise.shape[2])
+        return with_noise(self, before, noise, members)
+
+    monkeypatch.setattr(type(model.network_.body), "with_noise", counted)
+    monkeypatch.setattr("kuq.nn.trainer._PIECE", 1000)
+    parts = model.predict_distribution(x[:3]).members.values
+    np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)  # float32, in other sums
+    assert max(seen) == 10  # of two members with 50 features
+
+
+def test_lazy_layers_are_refused():
+    x, y = sine(20)
+
+    def backbone():
+        return torch.nn.Sequential(torch.nn.LazyLinear(6), torch.nn.Tanh())
+
+    model = kuq.nn.Regressor("normal", n_members=2, max_epochs=1, backbone=backbone)
+    with pytest.raises(kuq.ParameterError, match=r"lazy layer, '0.weight' of which has no size"):
+        model.fit(x, y)

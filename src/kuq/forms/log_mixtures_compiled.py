@@ -69,6 +69,8 @@ _ANY = 1e300
 _DIGITS = 1e-13
 #: What a component adds to the largest one at most, to be left out.
 _NEGLIGIBLE = -40.0
+#: The least distance of two numbers, in units of their size.
+_BETWEEN_NUMBERS = 1.1e-16
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -270,7 +272,7 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
     for c in range(first, last):
         # The components with weight, from the first of them on: offsets cost no digits.
         number, lost = 0, False
-        low, high = math.inf, -math.inf
+        low, high, narrowest = math.inf, -math.inf, math.inf
         for m in range(members):
             for k in range(components):
                 if weights[c, m, k] > 0.0:
@@ -283,10 +285,12 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                         height[number] = log(weights[c, m, k]) - log(width) - _LOG_ROOT_TWO_PI
                         low = min(low, centre[number] - _REACH * width)
                         high = max(high, centre[number] + _REACH * width)
+                        narrowest = min(narrowest, width)
                         number += 1
             begin[m + 1] = number
             lost = lost or begin[m] == number
-        if not (high - low < 1e150):
+        # Where neighbouring numbers are farther apart than a component is wide, no node is in it.
+        if not (high - low < 1e150 and max(-low, high) * _BETWEEN_NUMBERS < narrowest):
             lost = True
         panels, halving = 1, not lost
         ends[0, 0], ends[0, 1], fresh[0] = low, high, 1.0

@@ -40,7 +40,9 @@ _FORMER: dict[str, dict[str, Any]] = {
     "EfficientNetLite0": {"noise_at": "inputs"},
 }
 _FORMER_SETTINGS = {"averaging": None, "margin": 0.0}
-#: What ``norm="auto"`` meant in files while they held it for these representations.
+#: The number of what files mean by their settings.
+REVISION = 2
+#: What ``norm="auto"`` meant in files of revision 1 for these representations.
 _FORMER_NORMS = {"mixture": "layer", "sampler": "layer"}
 #: Backbones that files were once written with by name, which now hold a description.
 _FORMER_NAMES: dict[str, dict[str, Any]] = {
@@ -70,27 +72,26 @@ def described(value: Any) -> Any:
     return {_OWN: repr(value)}
 
 
-def complete(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a regressor in a file, with those that are younger than the file.
+def complete(settings: dict[str, Any], revision: int) -> dict[str, Any]:
+    """The settings of a regressor in a file, in the words of today, with those that are younger.
 
     Those of the backbone "mlp" were written beside other backbones as well, where they say nothing.
     """
-    backbone, representation = settings["backbone"], settings["representation"]
+    backbone = settings["backbone"]
+    norm = _FORMER_NORMS.get(settings["representation"]) if revision < REVISION else None
     if backbone == "mlp":
-        return _FORMER_SETTINGS | _FORMER["MLP"] | _decided(settings, representation)
+        return _FORMER_SETTINGS | _FORMER["MLP"] | _decided(settings, norm)
     if isinstance(backbone, str):
         settings = settings | {"backbone": _FORMER_NAMES.get(backbone, backbone)}
     elif isinstance(backbone, dict):
-        settings = settings | {"backbone": _decided(backbone, representation)}
+        settings = settings | {"backbone": _decided(backbone, norm)}
     foreign = {field.name for field in dataclasses.fields(MLP)}
     return _FORMER_SETTINGS | {k: v for k, v in settings.items() if k not in foreign}
 
 
-def _decided(fields: dict[str, Any], representation: str) -> dict[str, Any]:
-    """The fields of an MLP, with the word for what ``norm="auto"`` once meant."""
-    if fields.get("norm") == "auto" and representation in _FORMER_NORMS:
-        return fields | {"norm": _FORMER_NORMS[representation]}
-    return fields
+def _decided(fields: dict[str, Any], norm: str | None) -> dict[str, Any]:
+    """The fields of an MLP, with the word for what ``norm="auto"`` meant, if that has changed."""
+    return fields | {"norm": norm} if norm and fields.get("norm") == "auto" else fields
 
 
 def restored(data: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Self, final
 import torch
 from torch import Tensor
 
-from kuq.nn.pyramid import Pyramid, PyramidBackbone, adapt
+from kuq.nn.pyramid import STRIDE, Pyramid, PyramidBackbone, adapt
 
 _NAME = "efficientnet-lite0"
 
@@ -80,6 +80,17 @@ class _LitePyramid(Pyramid):
         self.train(self.training)
 
     def stages(self, x: Tensor) -> Sequence[Tensor]:
+        # One number has no statistics: of one small image those are taken that are there.
+        alone = x.shape[0] == 1 and max(x.shape[-2:]) <= STRIDE
+        if not (alone and self.encoder.training):
+            return self._stages(x)
+        self.encoder.eval()
+        try:
+            return self._stages(x)
+        finally:
+            self.encoder.train()
+
+    def _stages(self, x: Tensor) -> Sequence[Tensor]:
         encoder = self.encoder
         x = encoder._swish(encoder._bn0(encoder._conv_stem(x)))
         features = []

@@ -106,15 +106,20 @@ class Network(nn.Module):
         return self.head.law(self.outputs(shared, self.prediction_noise(n_samples)))
 
     def outputs(
-        self, x: Tensor, noise: Tensor | None = None, members: Members = None
+        self,
+        x: Tensor,
+        noise: Tensor | None = None,
+        members: Members = None,
+        at_once: int | None = None,
     ) -> Parameters:
-        """The parameters of the laws for inputs (M, B, …) of some or all members."""
+        """The parameters of the laws for inputs (M, B, …) of some or all members.
+
+        Draws are made so many ``at_once``, which bounds memory; None: all.
+        """
         if noise is None:
             return self.head.outputs(self.body(x, members), members)
-        if self.start is not None:
-            assert isinstance(self.head, FlowHead)
-            return self._draws(x, noise, members, self.head.n_steps)
-        return self._with_noise(x, noise, members)
+        steps = self.head.n_steps if isinstance(self.head, FlowHead) else None
+        return self._draws(x, noise, members, steps, at_once)
 
     def losses(
         self,
@@ -156,9 +161,27 @@ class Network(nn.Module):
             return self.start.compiles(self._for_start(x), y, None, _OF_START)
         return self.head.compiles(self.outputs(x, noise), y, score)
 
-    def _with_noise(self, x: Tensor, noise: Tensor, members: Members) -> Parameters:
+    def _draws(
+        self,
+        x: Tensor,
+        noise: Tensor,
+        members: Members,
+        steps: int | None,
+        at_once: int | None = None,
+    ) -> Parameters:
+        """Draws, those of a flow by so many steps."""
         before = self.body.before_noise(x, members)
-        return self.head.outputs(self.body.with_noise(before, noise, members), members)
+        law: Parameters = ()
+        if self.start is not None:
+            law = self.start.outputs(self._for_start(x), None, members)
+        draws = []
+        for part in torch.split(noise, at_once or noise.shape[2], dim=2):
+            if steps is None:
+                features = self.body.with_noise(before, part, members)
+                draws.append(self.head.outputs(features, members))
+            else:
+                draws.append(self._followed(law, before, part, members, steps))
+        return draws[0] if len(draws) == 1 else tuple(map(_side_by_side, zip(*draws, strict=True)))
 
     def _for_start(self, x: Tensor) -> Tensor:
         """Inputs of the network for the normal law; its trunk may want the joined channels too."""
@@ -201,17 +224,18 @@ class Network(nn.Module):
         error = self._velocity(before, place, angles, members) - target
         return first + (deviation * error.square()).flatten(2).mean(2)
 
-    def _draws(self, x: Tensor, noise: Tensor, members: Members, steps: int) -> Parameters:
-        assert self.start is not None
+    def _followed(
+        self, law: Parameters, before: Any, noise: Tensor, members: Members, steps: int
+    ) -> Parameters:
+        """Draws of a flow from the normal law."""
         assert isinstance(self.head, FlowHead)
-        loc, scale = self.start.outputs(self._for_start(x), None, members)
+        loc, scale = law
         starts, angles = self.head.starts_and_angles(noise)
-        before = self.body.before_noise(x, members)
 
         def velocity(place: Tensor, angle: float) -> Tensor:
             return self._velocity(before, place, torch.full_like(angles, angle), members)
 
-        starts = starts.expand(-1, x.shape[1], *starts.shape[2:])
+        starts = starts.expand(-1, loc.shape[1], *starts.shape[2:])
         residual = flows.follow(velocity, starts, steps)
         return (loc.unsqueeze(2) + scale.unsqueeze(2) * residual,)
 
@@ -224,11 +248,11 @@ class Network(nn.Module):
 
     def prediction_noise(self, n_samples: int) -> Tensor | None:
         """Fixed noise, the same for all inputs: a prediction depends on its own input alone."""
-        device = next(self.parameters()).device
+        like = next(self.parameters())
         cpu = torch.device("cpu")
         generators = member_generators(self.seed, self.n_members, Purpose.PREDICTION, cpu)
         noise = self.noise(generators, 1, n_samples)
-        return None if noise is None else noise.to(device)
+        return None if noise is None else noise.to(like)
 
     def weight_count(self) -> int:
         """Numbers to learn for each member."""
@@ -240,6 +264,10 @@ class Network(nn.Module):
     def output_size(self) -> int:
         """Numbers that leave the head for one input of one member."""
         return math.prod(self.event_shape) * self.head.width
+
+
+def _side_by_side(draws: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(draws, dim=2)
 
 
 def _squared(gap: Tensor) -> Tensor:

@@ -74,6 +74,13 @@ class OneByOneBody(Body):
         joins_noise: bool = False,
     ) -> None:
         super().__init__()
+        for name, weight in modules[0].named_parameters():
+            if isinstance(weight, nn.parameter.UninitializedParameter):
+                raise ParameterError(
+                    f"the backbone module has a lazy layer, {name!r} of which has no size yet, so "
+                    "that a seed could not fix its first weights; give its inputs, as in "
+                    "nn.Linear(inputs, outputs)"
+                )
         self.members = nn.ModuleList(modules)
         self.joins_noise = joins_noise
         shape = _shape_of_features(modules[0], (2, *x_shape))

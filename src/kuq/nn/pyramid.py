@@ -19,9 +19,12 @@ from kuq.nn.memory import require_room
 from kuq.nn.one_by_one import OneByOneBody, seeded
 
 #: The coarsest features have one cell for this many pixels.
-_STRIDE = 32
+STRIDE = 32
 #: Where noise is joined: after the encoder, or to the images as channels.
 _PLACES_OF_NOISE = ("decoder", "inputs")
+#: Four times the weights that a layer of the decoder has for each of its channels. Noise that needs
+#: more is left to the encoder: the path of a flow to another grid, whose every point is a channel.
+_HEAVY = 36
 
 
 class PyramidBackbone(Backbone):
@@ -73,7 +76,8 @@ class PyramidBackbone(Backbone):
         seed: int,
         noise_channels: int,
     ) -> Body | None:
-        if self.noise_at == "inputs":
+        heavy = noise_channels * _scales(x_shape[1:]) > _HEAVY * self.decoder_channels
+        if self.noise_at == "inputs" or heavy:
             return None
         return self._built(n_members, x_shape, event_shape, seed, noise_channels)
 
@@ -89,10 +93,7 @@ class PyramidBackbone(Backbone):
         learned = self._learned(x_shape[0])
         for member in range(n_members):
             with seeded(member_seed(seed, member, Purpose.WEIGHTS)):
-                if learned is None:
-                    encoder = self._random(x_shape[0])
-                else:
-                    encoder = copy.deepcopy(learned)
+                encoder = self._random(x_shape[0]) if learned is None else copy.deepcopy(learned)
                 members.append(self._pyramid(encoder, x_shape, event_shape, noise_channels))
             if member == 0:
                 require_room(n_members, sum(p.numel() for p in members[0].parameters()))
@@ -134,7 +135,7 @@ class Pyramid(nn.Module, ABC):
     def before_noise(self, x: Tensor) -> Tensor:
         """Images (B, channels, H, W) to features (B, width, H, W) that noise is added to."""
         height, width = x.shape[-2:]
-        rest = (0, -width % _STRIDE, 0, -height % _STRIDE)
+        rest = (0, -width % STRIDE, 0, -height % STRIDE)
         padded = functional.pad(x, rest, mode="replicate")
         stages = self.stages(padded)
         merged = self.lateral[-1](stages[-1])
@@ -165,14 +166,15 @@ class Pyramid(nn.Module, ABC):
 class _Noise(nn.Module):
     """Noise at every scale, from single pixels to the whole image, as features to be added.
 
-    A coarser scale has the sums of 2 × 2 cells over the root of their number. Independent noise of
-    variance 1 stays that, so that draws can differ as a whole as well as in details, and a flow
-    sees at every point where it is as a whole.
+    A coarser scale has the sums over 2 × 2 cells of the one before, over the root of the number of
+    points in them, which are fewer at the edges of many grids. Independent noise of variance 1
+    stays that, so that draws can differ as a whole as well as in details, and a flow sees at every
+    point where it is as a whole.
     """
 
     def __init__(self, channels: int, width: int, grid: tuple[int, ...]) -> None:
         super().__init__()
-        self.scales = max(1, math.ceil(math.log2(max(grid))))
+        self.scales = _scales(grid)
         self.near = nn.Conv2d(channels, width, 3, padding=1)
         self.far = nn.Conv2d(channels * self.scales, width, 1, bias=False)
         # Features of an encoder may be large, and noise would be lost beside them.
@@ -180,14 +182,24 @@ class _Noise(nn.Module):
 
     def forward(self, noise: Tensor) -> Tensor:
         """Noise (R, channels, H, W) to features (R, width, H, W)."""
-        maps, coarse = [], noise
+        maps, sums, counts = [], noise, torch.ones_like(noise[:1, :1])
         for _ in range(self.scales):
-            coarse = 2 * functional.avg_pool2d(coarse, 2, ceil_mode=True)
+            sums, counts = _summed(sums), _summed(counts)
             # Sums of what is alike everywhere, such as the angle of a flow, would be very large.
-            mild = coarse.asinh()
+            mild = (sums / counts.sqrt()).asinh()
             maps.append(functional.interpolate(mild, noise.shape[-2:], mode="bilinear"))
         features: Tensor = self.near(noise) + self.far(torch.cat(maps, 1))
         return features
+
+
+def _scales(grid: tuple[int, ...]) -> int:
+    """How often cells are joined until one is left."""
+    return max(1, math.ceil(math.log2(max(grid))))
+
+
+def _summed(cells: Tensor) -> Tensor:
+    """Sums over 2 × 2 cells, at the edges over those that are there."""
+    return functional.avg_pool2d(cells, 2, ceil_mode=True, divisor_override=1)
 
 
 @torch.no_grad()

@@ -21,12 +21,12 @@ from kuq.kernels.base import Score
 from kuq.kernels.names import usual_score
 from kuq.nn import second_order, store
 from kuq.nn.convnext import ConvNeXt
-from kuq.nn.descriptions import complete, described, own_parts, restored
+from kuq.nn.descriptions import REVISION, complete, described, own_parts, restored
 from kuq.nn.efficientnet import EfficientNetLite0
-from kuq.nn.heads import EvidentialHead
+from kuq.nn.heads import EvidentialHead, FlowHead
 from kuq.nn.mlp import MLP, usual_sizes
 from kuq.nn.network import Network
-from kuq.nn.representations import backbone_of, check_representation, head_of, is_mlp, settled
+from kuq.nn.representations import backbone_of, check_representation, head_of, is_mlp, named
 from kuq.nn.row_weights import checked_weights, require_some
 from kuq.nn.scaling import Scaling
 from kuq.nn.settings import Training
@@ -47,7 +47,7 @@ from kuq.nn.tables import (
     checked_rows,
     checked_scaling,
 )
-from kuq.nn.trainer import rows_at_once
+from kuq.nn.trainer import draws_at_once, rows_at_once
 from kuq.nn.training import fit
 from kuq.result import Uncertainty
 from kuq.uncertainty import decompose
@@ -56,6 +56,8 @@ _KIND = "model"
 #: Settings that belong to one run on one machine, not to the model: a file neither keeps nor gives
 #: them, so that no path in it is ever followed.
 _OF_ONE_RUN: dict[str, Any] = {"device": None, "checkpoint": None}
+#: Those that predictions follow as they are now, not as they were in training.
+_OF_PREDICTIONS = ("n_samples", "n_steps")
 
 
 @final
@@ -69,8 +71,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     one. ``loss``: any kuq score; None is the CRPS or, for draws of vectors, the energy score, and
     what "evidential" and "low-rank" are known for. It sees standardised targets, so that
     bandwidths count in their standard deviations. ``n_samples``:
-    draws of a prediction, by ``n_steps`` steps each for a flow; ``set_params`` changes it at any
-    time. For everything about training see
+    draws of a prediction, by ``n_steps`` steps each for a flow; ``set_params`` changes both at any
+    time, and anything else for the next ``fit``. For everything about training see
     ``kuq.nn.Training``; ``hidden_sizes`` (None: two layers of 50, and three from 2000 rows on),
     ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
     "evidential" are not identified (``kuq.nn.EvidentialHead``).
@@ -258,6 +260,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         training = self._training(1 + len(shapes[0]))
         self.history_ = fit(network, x, y, held_out, loss=self.loss, training=training, **per_row)
         self.network_, self.hidden_sizes_ = network, self._layers(rows)
+        self.settings_ = self.get_params(deep=False)
         return self
 
     @overload
@@ -309,7 +312,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(head, EvidentialHead):
             if self.network_.n_members == 1:
                 return head.law(tuple(p[0] for p in parameters))
-            return second_order.pooled(parameters, head.event_ndim, self.n_samples, self.seed)
+            return second_order.pooled(
+                parameters, head.event_ndim, self._draws(), self.network_.seed
+            )
         return Ensemble(head.law(parameters))  # type: ignore[arg-type]
 
     def predict_uncertainty(
@@ -338,11 +343,14 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Nothing in it can run code, and a digest tells damage of any byte.
         """
         check_is_fitted(self)
-        settings = self.get_params(deep=False) | _OF_ONE_RUN
+        now = {name: getattr(self, name) for name in _OF_PREDICTIONS}
+        settings = self.settings_ | now | _OF_ONE_RUN
         settings["hidden_sizes"] = self.hidden_sizes_
+        settings["backbone"] = named(settings["backbone"])  # names may come to mean other networks
         names = getattr(self, "feature_names_in_", None)
         header = {
-            "settings": {name: described(value) for name, value in settled(settings).items()},
+            "settings": {name: described(value) for name, value in settings.items()},
+            "revision": REVISION,
             "x_shape": list(self.network_.x_shape),
             "event_shape": list(self.network_.event_shape),
             "n_members": self.network_.n_members,
@@ -374,7 +382,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         cls, arrays: dict[str, np.ndarray], header: Any, settings: dict[str, Any], path: str
     ) -> Regressor:
         cls._check_replaced(settings, header["n_members"], path)
-        stored = complete(header["settings"])
+        stored = complete(header["settings"], header.get("revision", 1))
         stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
@@ -402,6 +410,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ) from error
         model.network_ = network.to(model._device()).eval()
         model.hidden_sizes_ = model._layers(0)
+        model.settings_ = model.get_params(deep=False)
         model.x_scaling_ = Scaling(arrays["x.shift"], arrays["x.scale"])
         model.y_scaling_ = Scaling(arrays["y.shift"], arrays["y.scale"])
         model.n_features_in_ = int(header["x_shape"][0])
@@ -439,18 +448,23 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_row_shape(X, self.network_.x_shape)
         device = next(self.network_.parameters()).device
         x = torch.from_numpy(self.x_scaling_.apply(X)).to(device)
-        noise = self.network_.prediction_noise(self.n_samples)
+        head = self.network_.head
+        if isinstance(head, FlowHead):
+            head.n_steps = whole_number(self.n_steps, "n_steps", 1)
+        noise = self.network_.prediction_noise(self._draws())
         step = rows_at_once(self.network_, 1 if noise is None else self.n_samples)
         pieces = []
         with torch.no_grad():
             for start in range(0, len(x), step):
                 chunk = x[start : start + step]
                 outputs = self.network_.outputs(
-                    chunk.expand(self.network_.n_members, *chunk.shape), noise
+                    chunk.expand(self.network_.n_members, *chunk.shape),
+                    noise,
+                    at_once=draws_at_once(self.network_) if step == 1 else None,
                 )
                 pieces.append([p.double().cpu().numpy() for p in outputs])
         parameters = tuple(np.concatenate(column, axis=1) for column in zip(*pieces, strict=True))
-        return self.network_.head.in_units(parameters, self.y_scaling_.shift, self.y_scaling_.scale)
+        return head.in_units(parameters, self.y_scaling_.shift, self.y_scaling_.scale)
 
     def _network(
         self,
@@ -527,7 +541,10 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"validation_fraction must lie in [0, 1), got {self.validation_fraction!r}"
             )
-        whole_number(self.n_samples, "n_samples", 2)
+        self._draws()
+
+    def _draws(self) -> int:
+        return whole_number(self.n_samples, "n_samples", 2)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")

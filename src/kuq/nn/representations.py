@@ -66,21 +66,6 @@ def named(backbone: Any) -> Any:
     return backbone
 
 
-def settled(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as files hold them: a later version may choose otherwise what is left to it.
-
-    Names of backbones become descriptions, and ``norm="auto"`` the word for what it means, but for
-    flows, which have a trunk with normalised layers and one without.
-    """
-    head, _ = REPRESENTATIONS[settings["representation"]]
-    backbone, norm = named(settings["backbone"]), settings["norm"]
-    if not head.starts_normal:
-        norm = MLP(norm=norm).suited(head.normalised).norm
-        if isinstance(backbone, Backbone):
-            backbone = backbone.suited(head.normalised)
-    return settings | {"backbone": backbone, "norm": norm}
-
-
 def backbone_of(backbone: Any, mlp: MLP) -> Backbone:
     """A backbone from its name, a description, a torch module or a function that makes one.
 

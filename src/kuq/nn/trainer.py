@@ -372,6 +372,11 @@ def rows_at_once(network: Network, draws: int) -> int:
     return int(max(1, _PIECE // (members * draws * width * grid)))
 
 
+def draws_at_once(network: Network) -> int:
+    """How many draws it makes for one input, likewise."""
+    return rows_at_once(network, 1)
+
+
 def _of_members(batch: OwnRows | SharedRows, members: Members, count: int) -> Batch:
     return batch.of(count) if isinstance(batch, SharedRows) else batch.of(members)
 
