@@ -574,7 +574,7 @@ def _lie_between(array: Array, low: float, high: float) -> bool:
     What torch does around a reduction takes longer than that of small tensors. The checks follow
     where the answer is no, and where compiled code cannot look.
     """
-    if not is_in_memory(array) or not _compiled.looks():
+    if isinstance(array, np.ndarray) or not is_in_memory(array) or not _compiled.looks():
         return False
     dtype, has_storage = array.dtype, sys.modules["torch"]._C._has_storage
     if not dtype.is_floating_point or dtype.itemsize < 4:
@@ -606,14 +606,14 @@ def require_scale(given: Array, scale: Array, of: str) -> None:
 
 def all_finite(array: Array) -> bool:
     """Whether an array holds neither NaN nor infinity: a sum shows them in one quick pass."""
-    if _lie_between(array, -_LARGEST, _LARGEST):
-        return True
     if isinstance(array, np.ndarray):
         with np.errstate(over="ignore", invalid="ignore"):
             if array.size > _MANY and array.flags.forc:  # without the care for rounding of ``sum``
                 total = np.einsum("i->", array.ravel(order="K"))
             else:
                 total = array.sum()
+    elif _lie_between(array, -_LARGEST, _LARGEST):
+        return True
     else:
         total = detach(array).sum()
     if math.isfinite(total):
@@ -627,7 +627,7 @@ def require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
         if _lie_between(array, -_LARGEST, _LARGEST):
             continue
-        if is_traced(array):
+        if not isinstance(array, np.ndarray) and is_traced(array):
             if _is_unknown(array):
                 continue
             array = np.asarray(array)  # values that are known, in the middle of a trace
