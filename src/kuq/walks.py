@@ -106,6 +106,7 @@ def answered(
             return None
         walk = _walk_for(function, predictions, tensors, score, options, settings)
         _remember(key, walk)
+        all_finite(tensors[0])  # so that the next call finds loaded what looks at its numbers
     answer: Answer | None = walk.step(tensors) if isinstance(walk, Walk) else None
     return answer
 
