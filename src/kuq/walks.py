@@ -23,7 +23,7 @@ import numpy as np
 from kuq import _compiled, door
 from kuq._array import Array, all_finite, is_array, validating
 from kuq.distributions.atoms import Atoms, Products
-from kuq.distributions.base import Prediction
+from kuq.distributions.base import Prediction, is_prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack
 from kuq.distributions.mixture import NormalMixture
@@ -158,7 +158,7 @@ def _signature(given: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | 
             values = (_signature(law.groups, tensors),)
             if values == (None,) or law.weights is not None:
                 return None
-        elif isinstance(law, Prediction):
+        elif is_prediction(kind):
             return None
         for value in values:
             if isinstance(value, tensor):
