@@ -63,7 +63,8 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
         large, like = False, None
         given: Any
         for given in (*args, *kwargs.values()):
-            if is_prediction(type(given)):
+            kind: Any = type(given)
+            if is_prediction(kind):
                 like = given.reference
                 large = large or math.prod(like.shape) >= _SMALLEST_FOR_THREADS
         if isinstance(like, np.ndarray):

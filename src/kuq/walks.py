@@ -149,7 +149,7 @@ def _signature(given: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | 
     entries: list[Any] = []
     tensor = sys.modules["torch"].Tensor
     for law in given:
-        kind = type(law)
+        kind: Any = type(law)
         entries.append(kind)
         values: Iterable[Any] = (law,)
         if kind in _ARRANGED:
