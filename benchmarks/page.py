@@ -98,15 +98,16 @@ From profiles of single rows on a quiet machine, for those who want to know why 
   look at the size of the numbers 1.5 and copies of groups 0.3. The three lines of NumPy that it is
   compared with check nothing, and above the runs they see only means, which is enough for variances
   and for no other score.
-- **Losses.** A step with the CRPS of 1000 normals takes about 110 µs. The compiled pass, value and
-  slopes, takes 6 of them, and what torch does around any loss takes 29 (leaves, exp, mean, and
-  their gradients). The rest hardly depends on the number of inputs: 30 µs for one step that torch
-  records, with its arrays and its gradient; 12 to make the law and 15 to recognise the call, where
-  some 12 of these 27 are looks for NaN and negative scales; and what the same code costs when it
-  is not in the processor's cache. Plain torch looks at nothing and takes 105 µs.
+- **Losses.** A step with the CRPS of 1000 normals takes about 95 µs, plain torch, which looks at
+  nothing, 98. What torch does around any loss, with an empty step to record, takes 34 of them
+  (leaves, exp, mean, and their gradients). The rest hardly depends on the number of inputs: 7 to
+  make the law and 15 to recognise the call, where 6 of these 22 are looks for NaN and negative
+  scales, 8 for the way to the compiled pass and 10 for that pass, value and slopes, and 21 for what
+  the recorded step does with arrays and gradient. These are the differences that they make to the
+  whole, where their code is not in the processor's cache; alone in a loop the pass takes 5.
 - **Gradients.** `torch.cdist` has its own code for the gradient, which cannot be differentiated
-  again; the losses of kuq can. The low-rank loss is recorded step by step: one row takes 3.9 ms
-  beside 1.4 ms in plain torch, and they meet at about 16 rows of 4070 cells.
+  again; the losses of kuq can. The low-rank loss is recorded step by step: one row takes 3.1 ms
+  beside 1.3 ms in plain torch, and they meet at about 8 rows of 4070 cells.
 """
 
 MATRIX = """\

@@ -9,7 +9,7 @@ import pytest
 from libraries import opened, to_numpy
 
 import kuq
-from kuq.forms import fourier, gram, sorted_draws
+from kuq.forms import fourier, gram, scale_quadrature, sorted_draws
 from kuq.forms.form import Problem
 from kuq.forms.table import plan
 from kuq.scores.options import Options
@@ -425,6 +425,30 @@ def test_entropy_divergence_and_score(rng, name, d):
     wanted = table(x, outcome[:, None], k).mean((-2, -1)) - a / 2
     found = kuq.score(p, outcome, score, unbiased=False)
     np.testing.assert_allclose(found, wanted.astype(float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("score", [kuq.Gaussian(1.0), kuq.Energy()], ids=["gaussian", "energy"])
+def test_a_divergence_computes_no_entropy(rng, monkeypatch, score):
+    y, draws = rng.normal(size=(3, 5)), kuq.Samples(rng.normal(size=(3, 4, 5)), 1)
+    p = kuq.LowRankNormal(rng.normal(size=(3, 5)), rng.normal(size=(3, 5, 2)), np.ones((3, 5)))
+    laws = (p, kuq.Point(y, 1))
+    cross, *inside = (
+        kuq.expected_kernel(*pair, score) for pair in (laws, laws[:1] * 2, laws[1:] * 2)
+    )
+    wanted = cross - inside[0] / 2 - inside[1] / 2
+    np.testing.assert_allclose(kuq.score(p, y, score), wanted, rtol=1e-7)
+    # That of draws is what their number takes from a divergence.
+    bias = kuq.entropy(draws, score) - kuq.entropy(draws, score, unbiased=False)
+    less = kuq.divergence(p, draws, score, unbiased=False) - kuq.divergence(p, draws, score)
+    np.testing.assert_allclose(less, bias, rtol=1e-10)
+
+    def entropy(*args):
+        raise AssertionError("nobody asks for it")
+
+    monkeypatch.setattr(scale_quadrature.OverScales, "entropy", entropy)
+    np.testing.assert_allclose(kuq.score(p, y, score), wanted, rtol=1e-7)
+    with pytest.raises(AssertionError, match="nobody asks"):
+        kuq.divergence(p, draws, score)
 
 
 @kernels

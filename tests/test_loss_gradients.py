@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 
 import kuq
 from kuq import _compiled, walks
-from kuq._array import address_of
+from kuq._array import _lie_between, addresses_of
 
 N, M, K, D = 6, 3, 4, 5
 
@@ -836,11 +836,92 @@ def test_members_of_two_precisions():
 
 def test_addresses_are_those_of_whole_arrays():
     for make in (np.zeros, torch.zeros):
-        assert address_of(make((2, 3)), make(1).dtype.itemsize) > 0
+        whole, itemsize = make((2, 3)), make(1).dtype.itemsize
+        first, second = addresses_of([whole, whole[1]], itemsize)
+        assert second - first == 3 * itemsize
         with pytest.raises(ValueError, match="contiguous"):
-            address_of(make((2, 3)).T, make(1).dtype.itemsize)
+            addresses_of([whole, whole.T], itemsize)
         with pytest.raises(ValueError, match="2 bytes a number"):
-            address_of(make(3), 2)
+            addresses_of([whole], 2)
+
+
+# Numbers are looked at by compiled code where that is there, and by the checks where it says no.
+
+LARGEST = np.finfo(np.float64).max
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_look_sees_every_number(dtype, size):
+    x = torch.full((size,), torch.finfo(dtype).max, dtype=dtype)
+    x[::2] *= -1
+    assert _lie_between(x, -LARGEST, LARGEST)
+    assert _lie_between(x.abs(), 0.0, LARGEST)
+    for place in {0, size // 2, size - 1}:
+        for bad in (np.nan, np.inf, -np.inf):
+            wrong = x.clone()
+            wrong[place] = bad
+            assert not _lie_between(wrong, -LARGEST, LARGEST)
+        wrong = x.abs()
+        wrong[place] = -torch.finfo(dtype).tiny
+        assert not _lie_between(wrong, 0.0, LARGEST)
+
+
+def tensors_without_a_block_of_numbers():
+    ones = torch.ones(4)
+    left = []  # when its transform has ended, a tensor has no numbers any more
+    torch.func.grad(lambda x: left.append(2 * x) or x.sum())(ones)
+    torch.func.vmap(lambda x: left.append(2 * x) or x)(torch.ones(3, 4))
+    freed = torch.ones(4)
+    freed.untyped_storage().resize_(0)
+    return {
+        "integers": torch.ones(4, dtype=torch.int64),
+        "half precision": ones.half(),
+        "every second number": torch.ones(8)[::2],
+        "one number four times": torch.ones(1).expand(4),
+        "another sign": torch.complex(ones, ones).conj().imag,
+        "without memory": torch.ones(4, device="meta"),
+        "memory that was given back": freed,
+        "zeros that are nowhere": torch._efficientzerotensor((4,)),
+        "sparse": ones.to_sparse(),
+        "gradient transform": left[0],
+        "vmap": left[1],
+    }
+
+
+@pytest.mark.parametrize("kind", tensors_without_a_block_of_numbers())
+def test_what_is_no_block_of_numbers_is_left_to_the_checks(kind):
+    assert not _lie_between(tensors_without_a_block_of_numbers()[kind], -LARGEST, LARGEST)
+
+
+def test_looks_inside_of_transforms():
+    x = leaf(N).detach()
+
+    def loss(s):
+        return kuq.score(kuq.Normal(x, s), torch.zeros(N, dtype=x.dtype), kuq.CRPS()).sum()
+
+    s = torch.full((N,), 1.5, dtype=x.dtype)
+    plain = torch.autograd.grad(loss(t := s.clone().requires_grad_()), t)[0]
+    torch.testing.assert_close(torch.func.grad(loss)(s), plain)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(s.expand(2, N))[1], plain)
+    with pytest.raises(kuq.ParameterError, match=r"^scale of Normal must be ≥ 0, got -1\.5"):
+        torch.func.grad(loss)(-s)
+
+
+def test_no_look_without_compiled_code(monkeypatch):
+    _compiled.twin("_numba.bounds")  # once it is there, it would look
+
+    def twin(name):
+        raise AssertionError("compiled code is switched off")
+
+    monkeypatch.setattr(_compiled, "twin", twin)
+    x = torch.ones(4)
+    with kuq.compiled(False):
+        kuq.Normal(x, x)
+    with kuq.checks(False):
+        kuq.Normal(x, -x)
+    with pytest.raises(AssertionError, match="switched off"):
+        kuq.Normal(x, x)
 
 
 @pytest.mark.parametrize("of", ["Normal", "NormalMixture"])

@@ -16,6 +16,7 @@ import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from kuq import _compiled
 from kuq._numbers import as_real_number, shown
 from kuq._switch import Switch
 from kuq.errors import ParameterError, ShapeError
@@ -188,15 +189,31 @@ def detach(array: Array) -> Array:
     return array
 
 
-def address_of(array: Array, itemsize: int) -> int:
-    """Where the numbers of an array of NumPy or torch begin: a block of so many bytes each."""
-    if isinstance(array, np.ndarray):
-        block, address = array.flags.c_contiguous, array.__array_interface__["data"][0]
-    else:
-        block, address = array.is_contiguous(), array.data_ptr()
-    if not block or array.dtype.itemsize != itemsize:  # else other numbers would be read there
-        raise ValueError(f"expected a contiguous array of {itemsize} bytes a number")
-    return int(address)
+def is_in_memory(array: Array) -> bool:
+    """Whether this is a tensor of torch on the CPU, and no view that tells to change signs."""
+    kind: Any = type(array)
+    return _is_tensor(kind) and array.is_cpu and not array.is_neg()
+
+
+@functools.cache
+def _is_tensor(kind: type) -> bool:
+    """Whether a class is torch's own: another one may do anything with what is asked of it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
+
+
+def addresses_of(arrays: Iterable[Array], itemsize: int) -> np.ndarray:
+    """Where the numbers of arrays of NumPy or torch begin: blocks of so many bytes a number."""
+    addresses = []
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            block, address = array.flags.c_contiguous, array.__array_interface__["data"][0]
+        else:
+            block, address = array.is_contiguous(), array.data_ptr()
+        if not block or array.dtype.itemsize != itemsize:  # else other numbers would be read there
+            raise ValueError(f"expected a contiguous array of {itemsize} bytes a number")
+        addresses.append(address)
+    return np.array(addresses)
 
 
 def any_true(condition: Array) -> bool:
@@ -241,11 +258,6 @@ def from_numpy(values: np.ndarray, like: Array) -> Array:
     if is_torch(like):
         return namespace(like).asarray(values, dtype=like.dtype, device=like.device)
     return namespace(like).asarray(values, dtype=like.dtype)
-
-
-def as_tensor(values: np.ndarray) -> Array:
-    """The same numbers as a tensor of torch."""
-    return sys.modules["torch"].from_numpy(values)
 
 
 def as_index(values: Array) -> Array:
@@ -376,6 +388,7 @@ def moved_axis(x: Array, source: int, target: int) -> Array:
 # Taking input.
 
 _DOUBLE = np.dtype(np.float64)
+_LARGEST = sys.float_info.max
 #: Numbers of a block that are summed in half the time by a loop that starts more slowly.
 _MANY = 10_000
 
@@ -555,9 +568,28 @@ def require(condition: Array, name: str, expected: str, values: Array, remedy: s
     raise ParameterError(f"{name} must be {expected}, got {float(shown):g}{at}{hint}")
 
 
+def _lie_between(array: Array, low: float, high: float) -> bool:
+    """Whether compiled code sees at once that all numbers of a tensor lie between bounds.
+
+    What torch does around a reduction takes longer than that of small tensors. The checks follow
+    where the answer is no, and where compiled code cannot look.
+    """
+    if isinstance(array, np.ndarray) or not is_in_memory(array) or not _compiled.looks():
+        return False
+    dtype, has_storage = array.dtype, sys.modules["torch"]._C._has_storage
+    if not dtype.is_floating_point or dtype.itemsize < 4:
+        return False
+    # Sparse tensors have none, nor has what a transform of torch.func gave.
+    if not has_storage(array) or not array.is_contiguous():
+        return False
+    address = array.data_ptr()  # zero where memory was given back
+    look = _compiled.twin("_numba.bounds").all_between
+    return address != 0 and bool(look(address, dtype.itemsize, array.numel(), low, high))
+
+
 def require_not_negative(values: Array, name: str, remedy: str = "") -> None:
     """Raise ParameterError unless all values are ≥ 0, which the smallest one shows in one pass."""
-    if validating() and 0 not in values.shape:
+    if validating() and 0 not in values.shape and not _lie_between(values, 0.0, math.inf):
         smallest = detach(values).min()
         if not _is_unknown(smallest) and not float(smallest) >= 0:  # NaN as well
             require(values >= 0, name, "≥ 0", values, remedy)
@@ -567,12 +599,9 @@ def require_scale(given: Array, scale: Array, of: str) -> None:
     """Raise ParameterError unless a scale, given and broadcast, is finite and not negative."""
     if not validating():
         return
-    if is_torch(given) and given.numel() and not is_traced(given):
-        smallest, largest = given.detach().aminmax()  # both in one pass
-        if float(smallest) >= 0 and float(largest) < math.inf:
-            return
-    require_finite(scale=given)
-    require_not_negative(scale, f"scale of {of}", "it is a standard deviation")
+    if not _lie_between(given, 0.0, _LARGEST):
+        require_finite(scale=given)
+        require_not_negative(scale, f"scale of {of}", "it is a standard deviation")
 
 
 def all_finite(array: Array) -> bool:
@@ -583,6 +612,8 @@ def all_finite(array: Array) -> bool:
                 total = np.einsum("i->", array.ravel(order="K"))
             else:
                 total = array.sum()
+    elif _lie_between(array, -_LARGEST, _LARGEST):
+        return True
     else:
         total = detach(array).sum()
     if math.isfinite(total):
@@ -594,7 +625,9 @@ def require_finite(**arrays: Array) -> None:
     if not validating():
         return
     for name, array in arrays.items():
-        if is_traced(array):
+        if _lie_between(array, -_LARGEST, _LARGEST):
+            continue
+        if not isinstance(array, np.ndarray) and is_traced(array):
             if _is_unknown(array):
                 continue
             array = np.asarray(array)  # values that are known, in the middle of a trace
@@ -628,7 +661,7 @@ def broadcast(**arrays: Array) -> list[Array]:
 
 
 def validating() -> bool:
-    return bool(checks.state())
+    return bool(checks._blocks.get()[-1].state)  # checks.state() without a call, in every law
 
 
 def axis_of_one(got: tuple[int, ...], expected: tuple[int, ...]) -> str:

@@ -26,6 +26,8 @@ _MANY = 10 * WORTHWHILE
 #: What the smallest call counts.
 _LEAST = 2_000
 _BY_WORK = "by work alone"
+#: What every twin imports, and with it numba.
+_ENGINE = "kuq._numba.compiling"
 
 
 class compiled(Switch, default=None):  # noqa: N801  (reads as a function: `kuq.compiled(False)`, `with kuq.compiled(False):`)
@@ -86,9 +88,14 @@ def serves_losses() -> bool:
     return state is True or (state is None and _installed())
 
 
+def looks() -> bool:
+    """Whether compiled code is to look at numbers that are to be checked: where it is there."""
+    return compiled._blocks.get()[-1].state is not False and _ENGINE in sys.modules
+
+
 def is_loaded() -> bool:
     """Once numba is there it serves small work as well."""
-    return "kuq._numba.compiling" in sys.modules
+    return _ENGINE in sys.modules
 
 
 @functools.cache

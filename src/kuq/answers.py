@@ -27,7 +27,7 @@ from kuq.distributions.laws import Law, Stack, is_regular, worst_method
 from kuq.distributions.normal import Point
 from kuq.driver import concatenated, expectation, over_tiles
 from kuq.errors import InsufficientDataError, ShapeError
-from kuq.forms.form import MIXTURE, PAIRS, Question, Statistics, sides
+from kuq.forms.form import BETWEEN, MIXTURE, PAIRS, Question, Statistics, sides
 from kuq.kernels.base import Kernel, Radial, Score, Term
 from kuq.scores.levels import Design
 from kuq.scores.options import Options
@@ -102,7 +102,7 @@ def divergence(p: Prediction, q: Prediction, score: Score, options: Options) -> 
             return (finished(divergences, both[0]),)
         if all(view.stack.member_count == 1 for view in both):
             pair = Stack.joined([view.stack.groups[0] for view in both])
-            (divergences,), _ = _over_members(term, both[0], pair, options, _between_two)
+            (divergences,), _ = _over_members(term, both[0], pair, options, _between_two, BETWEEN)
             return (finished(divergences, both[0]),)
         cross, bias, _ = _pooled(term, both, options)
         return (finished(_less(cross, _inside(term, both, options)) - bias, both[0]),)
@@ -179,7 +179,7 @@ def from_points(term: Term, view: View, law: Law, points: Array, options: Option
             widths = xp.reshape(xp.broadcast_to(width[:, None], (n, count)), (-1,))
         here = Law(Points(xp.reshape(masses, (1, n * count, 1, masses.shape[-1]))))
         pair = Stack.joined([here, law.index(each)])
-        (values,), _ = _over_laws(term, view.score, widths, pair, options, _between_two)
+        (values,), _ = _over_laws(term, view.score, widths, pair, options, _between_two, BETWEEN)
         columns.append(xp.reshape(values, (n, count)))
     return xp.concat(columns, axis=1)
 
@@ -239,7 +239,8 @@ def _matrix(term: Term, view: View, options: Options) -> Array:
 
         def between(p: Law, q: Law, widths: Any = widths, count: int = count) -> Array:
             stack = Stack.joined([p, q])
-            compute, question = (_directed, sides(1)) if view.score.local else (_between_two, PAIRS)
+            local = view.score.local
+            compute, question = (_directed, sides(1)) if local else (_between_two, BETWEEN)
             (values,), _ = _over_laws(term, view.score, widths, stack, options, compute, question)
             return xp.reshape(values, (count, n))
 

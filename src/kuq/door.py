@@ -15,7 +15,15 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from kuq._array import Array, is_array, is_jax, is_torch, is_traced, library_of
+from kuq._array import (
+    Array,
+    is_array,
+    is_in_memory,
+    is_jax,
+    is_torch,
+    is_traced,
+    library_of,
+)
 from kuq.distributions.base import Parametric, Prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.kernels.base import Kernel, MarginalStage, Radial, Score
@@ -93,7 +101,7 @@ def _is_readable(array: Array) -> bool:
     if isinstance(array, np.ndarray):
         return True
     if is_torch(array):
-        return not _is_watched() and _is_of_cpu(array) and not is_recorded(array)
+        return not _is_watched() and is_in_memory(array) and not is_recorded(array)
     if is_jax(array) and not is_traced(array):
         devices = array.devices()
         return len(devices) == 1 and next(iter(devices)).platform == "cpu"
@@ -103,12 +111,6 @@ def _is_readable(array: Array) -> bool:
 def is_recorded(array: Array) -> bool:
     """Whether torch keeps what is done with an array for its gradient."""
     return is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled()
-
-
-def _is_of_cpu(tensor: Array) -> bool:
-    """Whether a tensor is numbers in memory as they are; a view may tell to change their sign."""
-    kinds = sys.modules["torch"].Tensor, sys.modules["torch"].nn.Parameter
-    return type(tensor) in kinds and tensor.is_cpu and not tensor.is_neg()
 
 
 def _is_watched() -> bool:
@@ -123,14 +125,19 @@ def _is_watched() -> bool:
     )
 
 
+def records() -> bool:
+    """Whether torch records steps for a gradient, and looks at nothing else that is done."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.is_grad_enabled() and not _is_watched()
+
+
 def opens_for_losses(arrays: Sequence[Any]) -> bool:
     """Whether arrays are plain tensors of which one asks for a gradient."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.is_grad_enabled() or _is_watched():
+    if not records():
         return False
     asked = False
     for array in arrays:
-        if not _is_of_cpu(array):
+        if not is_in_memory(array):
             return False
         asked = asked or array.requires_grad
     return asked
@@ -144,10 +151,10 @@ def recorded(
 ) -> tuple[Array, ...]:
     """Values that were computed from tensors outside of torch, as one step that torch records.
 
-    ``slopes`` turns derivatives by the values into those by the tensors, as far as these ask for
-    some, in the order of their numbers; None for zero. ``again``, which the step keeps, makes the
-    values of tensors inside of torch, for derivatives of derivatives. Its ``places`` tell of which
-    tensors it is: to ask for those that it saved may mean to compute them once more.
+    ``slopes`` turns flat derivatives by the values into those by the tensors, as far as these ask
+    for some, in the order of their numbers; None for zero. ``again``, which the step keeps, makes
+    the values of tensors inside of torch, for derivatives of derivatives. Its ``places`` tell of
+    which tensors it is: to ask for those that it saved may mean to compute them once more.
     """
     outputs: tuple[Array, ...] = _step().apply((values, slopes, again), *tensors)
     return outputs
@@ -162,9 +169,9 @@ def _step() -> Any:
         def forward(ctx: Any, made: Any, *tensors: Array) -> Any:
             values, ctx.slopes, ctx.again = made
             ctx.save_for_backward(*tensors)
-            ctx.places = [id(tensor) for tensor in tensors]
+            ctx.places = list(map(id, tensors))
             ctx.set_materialize_grads(False)
-            return tuple([torch.from_numpy(value) for value in values])
+            return tuple(map(torch.from_numpy, values))
 
         @staticmethod
         def backward(ctx: Any, *by_values: Array | None) -> Any:
@@ -173,20 +180,17 @@ def _step() -> Any:
             if all(g is None for g in by_values):
                 return (None,) * (1 + len(tensors))
             if torch.is_grad_enabled():
-                gradients = _slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
-            else:
-                slopes = ctx.slopes([None if g is None else g.numpy() for g in by_values])
-                gradients = [
-                    _slope_outside(slope, tensor) if want else None
-                    for slope, tensor, want in zip(slopes, tensors, wanted, strict=True)
-                ]
-            return None, *gradients
-
-    def _slope_outside(slope: Any, tensor: Array) -> Array:
-        if slope is None:
-            return torch.zeros_like(tensor)
-        gradient = torch.from_numpy(slope.reshape(tensor.shape))
-        return gradient if gradient.dtype == tensor.dtype else gradient.to(tensor.dtype)
+                return None, *_slopes_inside(ctx.again(tensors), tensors, wanted, by_values)
+            slopes = ctx.slopes([None if g is None else g.numpy().reshape(-1) for g in by_values])
+            gradients: list[Array | None] = [None]
+            for slope, tensor, want in zip(slopes, tensors, wanted, strict=True):
+                if want and slope is not None:
+                    gradient = torch.from_numpy(slope.reshape(tensor.shape))
+                    same = gradient.dtype == tensor.dtype
+                    gradients.append(gradient if same else gradient.to(tensor.dtype))
+                else:
+                    gradients.append(torch.zeros_like(tensor) if want else None)
+            return tuple(gradients)
 
     def _slopes_inside(values: Any, tensors: Any, wanted: Any, by_values: Any) -> list[Any]:
         used = [(v, g) for v, g in zip(values, by_values, strict=True) if g is not None]

@@ -132,7 +132,7 @@ def _as_one_step(
     def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
         (by,) = by_values
         assert by is not None
-        return by_atoms(list(by))
+        return by_atoms(list(by.reshape(values.shape)))
 
     def again(tensors: Sequence[Array]) -> list[Array]:
         arrays = iter(tensors)

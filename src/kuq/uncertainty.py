@@ -30,7 +30,7 @@ from kuq._array import (
 from kuq._numbers import whole_number
 from kuq._threads import one_thread_each, one_torch_thread
 from kuq.adapters.conversion import as_distribution
-from kuq.distributions.base import Distribution, Prediction
+from kuq.distributions.base import Distribution, Prediction, is_prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.evidential import NormalInverseGamma
 from kuq.distributions.normal import Point
@@ -61,8 +61,10 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         large, like = False, None
+        given: Any
         for given in (*args, *kwargs.values()):
-            if isinstance(given, Prediction):
+            kind: Any = type(given)
+            if is_prediction(kind):
                 like = given.reference
                 large = large or math.prod(like.shape) >= _SMALLEST_FOR_THREADS
         if isinstance(like, np.ndarray):

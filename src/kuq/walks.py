@@ -23,7 +23,7 @@ import numpy as np
 from kuq import _compiled, door
 from kuq._array import Array, all_finite, is_array, validating
 from kuq.distributions.atoms import Atoms, Products
-from kuq.distributions.base import Prediction
+from kuq.distributions.base import Prediction, is_prediction
 from kuq.distributions.ensemble import Ensemble
 from kuq.distributions.laws import Law, Stack
 from kuq.distributions.mixture import NormalMixture
@@ -37,6 +37,7 @@ from kuq.forms.form import (
     Measure,
     Problem,
     Question,
+    Slopes,
     Statistics,
 )
 from kuq.forms.table import plan
@@ -71,7 +72,7 @@ def repeated(
             walk = _WALKS.get(key)
         except TypeError:  # a list, which is no key
             key = None
-    if walk is not None and _is_open(tensors) and _are_finite(given):
+    if walk is not None and door.records() and _is_served(tensors) and _are_finite(given):
         answer: Answer | None = walk.step(tensors)
         if answer is not None:
             return answer
@@ -96,7 +97,7 @@ def answered(
         return None
     tensors: list[Array] = []
     key = _signature(predictions, tensors)
-    if key is None or not _is_open(tensors):
+    if key is None or not _is_served(tensors) or not door.opens_for_losses(tensors):
         return None
     key += (function, score, options, *settings.items())
     walk = _WALKS.get(key, _UNKNOWN)
@@ -105,21 +106,24 @@ def answered(
             return None
         walk = _walk_for(function, predictions, tensors, score, options, settings)
         _remember(key, walk)
+        all_finite(tensors[0])  # so that the next call finds loaded what looks at its numbers
     answer: Answer | None = walk.step(tensors) if isinstance(walk, Walk) else None
     return answer
 
 
-def _is_open(tensors: list[Array]) -> bool:
-    """Whether tensors can be read, and a step of all of them is what is asked for."""
-    if not door.opens_for_losses(tensors) or not _compiled.serves_losses():
-        return False
-    return len(set(map(id, tensors))) == len(tensors)  # none has two places
+def _is_served(tensors: list[Array]) -> bool:
+    """Whether one step may take all tensors: none of them has two places."""
+    return _compiled.serves_losses() and len(set(map(id, tensors))) == len(tensors)
 
 
 def _are_finite(given: Iterable[Any]) -> bool:
     """Whether outcomes are as they have to be; laws have been looked at."""
-    tensor = sys.modules["torch"].Tensor
-    return not validating() or all(all_finite(one) for one in given if isinstance(one, tensor))
+    if validating():
+        tensor = sys.modules["torch"].Tensor
+        for one in given:
+            if isinstance(one, tensor) and not all_finite(one):
+                return False
+    return True
 
 
 # What is remembered.
@@ -139,28 +143,28 @@ def _remember(key: Any, walk: Walk | None) -> None:
 def _signature(given: Iterable[Any], tensors: list[Array]) -> tuple[Any, ...] | None:
     """What an answer depends on beside the numbers in tensors, which are put into the list.
 
+    With it goes what tells whether these can be read: if those of a walk could, all like them can.
     None for laws of which no walk is remembered.
     """
     entries: list[Any] = []
     tensor = sys.modules["torch"].Tensor
     for law in given:
-        kind = type(law)
+        kind: Any = type(law)
         entries.append(kind)
         values: Iterable[Any] = (law,)
-        if kind is Ensemble:
-            groups = _signature(law.groups, tensors)
-            if groups is None or law.weights is not None:
-                return None
-            entries.append(groups)
-            continue
         if kind in _ARRANGED:
             values = vars(law).values()
-        elif isinstance(law, Prediction):
+        elif kind is Ensemble:
+            values = (_signature(law.groups, tensors),)
+            if values == (None,) or law.weights is not None:
+                return None
+        elif is_prediction(kind):
             return None
         for value in values:
             if isinstance(value, tensor):
                 tensors.append(value)
-                entries += (value.shape, value.dtype, value.requires_grad, value.is_contiguous())
+                entries += (type(value), value.shape, value.dtype, value.requires_grad)
+                entries += (value.is_contiguous(), value.is_cpu, value.is_neg())
             else:
                 entries.append(value)
     return tuple(entries) if tensors else None
@@ -234,9 +238,8 @@ class Walk:
     def step(self, tensors: Sequence[Array]) -> Any:
         """The answer as one step that torch records; None where digits would be lost."""
         measure: Measure | None = self.measure
-        arrays: list[Array]
         if self.direct is not None:
-            arrays = [tensors[k] for k in self.direct]
+            arrays = list(map(tensors.__getitem__, self.direct))
         else:
             sources = [np.ascontiguousarray(door.entered(t), self.computing) for t in tensors]
             arrays = [place.taken(sources) for place in self.places]
@@ -249,11 +252,7 @@ class Walk:
             row.reshape(shape).astype(self.dtype, copy=False)
             for row, shape in zip(rows, self.shapes, strict=True)
         ]
-
-        def slopes(by_values: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-            rows = [by if by is None or by.ndim == 1 else by.reshape(-1) for by in by_values]
-            return self._given_back(by_arrays(rows))
-
+        slopes = functools.partial(self._given_back, by_arrays)
         return _with_arrays(self.answer, door.recorded(values, tensors, slopes, self))
 
     def _usual(self, arrays: Sequence[np.ndarray]) -> Measure | None:
@@ -272,10 +271,16 @@ class Walk:
         measure, (same,), _ = to_units(self.measure, [stack])
         return measure if same is stack else None
 
-    def _given_back(self, by_arrays: list[np.ndarray | None]) -> list[np.ndarray | None]:
+    def _given_back(
+        self, by_arrays: Slopes, by_values: Sequence[np.ndarray | None]
+    ) -> list[np.ndarray | None]:
         """Derivatives by the tensors."""
         slopes: list[np.ndarray | None] = [None] * (len(self.starts) - 1)
-        for place, slope in zip(self.places, by_arrays, strict=True):
+        if self.direct is not None:
+            for k, slope in zip(self.direct, by_arrays(by_values), strict=True):
+                slopes[k] = slope
+            return slopes
+        for place, slope in zip(self.places, by_arrays(by_values), strict=True):
             if slope is not None:
                 place.given_back(slope, slopes, self.starts)
         return slopes
@@ -424,6 +429,8 @@ def _direct(
     usual = any_units and all(group.kind is not Products for group in groups)
     alike = {(tensor.dtype, tensor.is_contiguous()) for tensor in tensors}
     if not usual or None in sources or alike != {(tensors[0].dtype, True)}:
+        return None
+    if len(set(sources)) < len(sources):  # derivatives by two places are added
         return None
     return tuple(source for source in sources if source is not None)
 

@@ -50,6 +50,11 @@ def positions(ndim: int) -> Any:
     return types.Array(Int, ndim, "C", readonly=True)
 
 
+def memory(ndim: int) -> Any:
+    """Results of either precision, as bytes."""
+    return types.Array(types.uint8, ndim, "C")
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A function for use inside of kernels; inlined, or loops over it do not vectorise."""
     return numba.njit(forceinline=True, **_FLAGS)(function)
@@ -88,13 +93,19 @@ def emitted(function: Callable[..., Any]) -> Any:
 
 
 @emitted
-def _pointer(context: Any, address: Any) -> Any:
-    """To the numbers at an address."""
+def at_address(context: Any, address: Any) -> Any:
+    """A pointer to the numbers there."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(types.int64), code
+
+
+@spliced
+def address(array):
+    """Where the numbers of an array begin."""
+    return np.int64(array.ctypes.data)
 
 
 @spliced
@@ -118,7 +129,7 @@ def read(addresses, itemsize, place, start, default, rows, i, size):
     if source < 0:
         fill(result, default)
         return
-    pointer = _pointer(addresses[source] + (first + start * step) * itemsize)
+    pointer = at_address(addresses[source] + (first + start * step) * itemsize)
     length = (size - 1) * step + 1
     if itemsize == 8:
         _copy(carray(pointer, (length,), np.float64), step, result, size)
@@ -139,7 +150,7 @@ def _put(row, factor, size, step, result):
 @called
 def write(address, itemsize, first, step, rows, i, factors, j, size):
     """Row i times factors to the numbers from the ``first`` on, with a step between them."""
-    pointer = _pointer(address + first * itemsize)
+    pointer = at_address(address + first * itemsize)
     length = (size - 1) * step + 1
     if itemsize == 8:
         _put(rows[i], factors[j], size, step, carray(pointer, (length,), np.float64))
@@ -153,29 +164,31 @@ def reduction(function: Callable[..., Any]) -> Any:
     return numba.njit(forceinline=True, **flags)(function)
 
 
-def kernel(*signature: Any, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A compiled loop without result that lets other threads run; compiled at its first call.
+def kernel(
+    *signature: Any, name: str = "", gives: Any = types.void
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A compiled loop that lets other threads run; compiled at its first call.
 
     Loops that one function makes, of functions that it is given, have a ``name`` each.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., None]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.cache
         def built() -> Any:
             dispatcher = numba.njit(nogil=True, **_FLAGS)(function)
             dispatcher._cache = StoredCode(function, name)
-            dispatcher.compile(types.void(*signature))
+            dispatcher.compile(gives(*signature))
             dispatcher.disable_compile()
             return dispatcher
 
         compiled: list[Any] = []
 
         @functools.wraps(function)
-        def call(*arguments: Any) -> None:
+        def call(*arguments: Any) -> Any:
             if not compiled:
                 with _BUILDING:  # else the first threads would all compile
                     compiled.append(built())
-            compiled[0](*arguments)
+            return compiled[0](*arguments)
 
         return call
 

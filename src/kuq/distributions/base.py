@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -208,6 +209,12 @@ class Prediction(ABC):
     @abstractmethod
     def __repr__(self) -> str:
         """The name and the sizes."""
+
+
+@functools.cache
+def is_prediction(kind: Any) -> bool:
+    """Whether a class is one of predictions; of an object an abstract class asks in Python."""
+    return issubclass(kind, Prediction)
 
 
 class Parametric(Prediction):

@@ -168,7 +168,7 @@ def point_overlap(t: Array, loc: Array, factor: Array, diag: Array, value: Array
     else:
         gram = weighted_gram(weight, rows, rows)
         log_det, along = _eliminated(gram, apply(rows[None, ...], weight * offset))
-        rest = offset - apply(factor[None, ...], along)
+        rest = offset - apply(xp.matrix_transpose(rows)[None, ...], along)
         distance = xp.sum(weight * rest * rest, axis=-1) + xp.sum(along * along, axis=-1)
     log_p = _log_self_affinity(t, rows, diag)[0]
     log_c = -(log_det + xp.sum(xp.log1p(spread), axis=-1)) / 2

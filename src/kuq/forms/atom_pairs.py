@@ -16,7 +16,7 @@ from typing import ClassVar
 from kuq._array import Array, namespace
 from kuq.distributions.atoms import Atoms
 from kuq.distributions.laws import Law, Stack
-from kuq.forms.form import Crossing, Form, Measure, Problem, Statistics
+from kuq.forms.form import BETWEEN, Crossing, Form, Measure, Problem, Statistics
 from kuq.tiles import PairBlock, pieces, sum_over_pairs
 
 
@@ -44,10 +44,7 @@ class AtomPairs(Form, Crossing):
     def statistics(self, measure: Measure, stack: Stack) -> Statistics:
         xp = namespace(stack.reference)
         inner = xp.concat([self.inside(measure, group) for group in stack.groups], axis=0)
-        alone = [
-            xp.sum(group.atom_weights() * self.entropy(measure, group.atoms), axis=-1)
-            for group in stack.groups
-        ]
+        alone = [self._alone(measure, group) for group in stack.groups]
         entropies = xp.concat(alone, axis=0) + inner / 2
 
         def cost(p: Law, q: Law) -> int:
@@ -63,6 +60,13 @@ class AtomPairs(Form, Crossing):
         subtracted = xp.sum(w * (1 - w) * inner, axis=0)
         total = total - subtracted
         return Statistics(entropies, total, (total <= self.close * subtracted) & (subtracted > 0))
+
+    def _alone(self, measure: Measure, law: Law) -> Array:
+        """Σ w_i H_i of the atoms of every member, (m, n); zero if nobody asks for it."""
+        xp = namespace(law.atoms.reference)
+        if measure.question == BETWEEN and not law.drawn:
+            return xp.zeros_like(law.atoms.mean()[..., 0, 0])
+        return xp.sum(law.atom_weights() * self.entropy(measure, law.atoms), axis=-1)
 
     def inside(self, measure: Measure, law: Law) -> Array:
         """Σ w_i w_j D_ij inside every member, (m, n)."""

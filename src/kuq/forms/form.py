@@ -44,6 +44,8 @@ class Question(NamedTuple):
 
 #: Σ w_i w_j D(P_i, P_j)
 PAIRS = Question("pairs")
+#: the same under a kernel, where the answer has no use for entropies but those of draws
+BETWEEN = Question("between")
 #: 2 Σ w_i D(P̄, P_i), which is the same for kernels
 MIXTURE = Question("mixture")
 

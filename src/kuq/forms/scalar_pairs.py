@@ -249,18 +249,12 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
     pairs, alone = _counted(rows, np.asarray(stack.member_weights(), dtype=np.float64), single)
     atoms = (places, targets, owners, shares, pairs, alone)
     ends = (len(asked) if few else 2, used, n)
-    statistics = twin("forms.scalar_slopes").statistics
+    statistics = twin("forms.scalar_slopes").statistics(*atoms, 0.0 if single else CLOSE, *ends)
     name = "distance" if points else "absolute"
 
     def run(measure: Measure, arrays: Sequence[Array]) -> tuple[np.ndarray, Slopes] | None:
-        sums = statistics(
-            "gaussian" if type(measure.score) is Gaussian else name,
-            measure.bandwidth,
-            (*arrays, *given),
-            *atoms,
-            0.0 if single else CLOSE,
-            *ends,
-        )
+        score = "gaussian" if type(measure.score) is Gaussian else name
+        sums = statistics(score, measure.bandwidth, (*arrays, *given))
         if sums is None:
             return None
         values, slopes = sums
@@ -274,7 +268,9 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
                 if not few:
                     by_values = np.split(by_statistics(asked, by_values, n), [member])
                 return [None if slot is None else slot.of(slopes, by_values) for slot in slots]
-            row = _total(rows, factors).reshape(-1)  # at once for all arrays
+            # At once for all arrays; there is one row of slopes where one value is asked for.
+            total = rows[0] * factors[0] if len(rows) == 1 else _total(rows, factors)
+            row = total.reshape(-1)
             return [None if slot is None else row[slot.place] for slot in slots]
 
         return values[-len(asked) :], by_arrays

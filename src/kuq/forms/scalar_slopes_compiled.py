@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kuq._array import Array, address_of, as_tensor
+from kuq._array import Array, addresses_of
 from kuq._numba.compiling import (
     Int,
     Real,
+    address,
     called,
     fill,
     inputs,
     kernel,
+    memory,
     outputs,
     positions,
     read,
@@ -40,12 +43,12 @@ _TINY = 1e-150
 
 #: Where arrays of atoms begin, and the bytes of a number; where the atoms stand in them, the places
 #: of their slopes, their members and weights; what pairs and atoms of members count in every sum;
-#: bandwidths; below which share of the last sum the one before it is lost, and whether it is; where
-#: sums and slopes are written, of how many sums, and how many there are of each; the columns, the
-#: first of them and the one after the last.
+#: bandwidths; below which share of the last sum the one before it is lost, and whether it is; sums
+#: and slopes, of how many sums, and how many there are of each; the columns, the first of them and
+#: the one after the last.
 _SIGNATURE = (
     *(positions(1), Int, positions(3), positions(2), positions(1), inputs(1), inputs(3), inputs(2)),
-    *(inputs(1), Real, outputs(1), Int, Int, Int, Int, Int, Int, Int),
+    *(inputs(1), Real, outputs(1), memory(2), memory(2), Int, Int, Int, Int, Int),
 )
 
 
@@ -200,6 +203,7 @@ def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
         terms = np.empty((4, block))
         # Of values, one over those of atoms, and ones.
         units = np.empty((3, block))
+        values_at, slopes_at = address(values), address(slopes)
         heads = False
         for i in range(count):
             _set(w, i, shares[i])
@@ -263,7 +267,7 @@ def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
                 if between > 0.0 and kept <= close * between:
                     lost[0] = 1.0
             for r in range(sums - 2 * lost.size):
-                write(values, itemsize, r * n + start, 1, total, r, units, 0, size)
+                write(values_at, itemsize, r * n + start, 1, total, r, units, 0, size)
             for b in range(sloped):
                 for p in range(3):
                     # In units of a column values alone change; in bandwidths the slopes do.
@@ -273,7 +277,7 @@ def _loop(name: str, atom: Any, pair: Any) -> Callable[..., None]:
                             step = places[p, i, 2]
                             place = b * stride + targets[p, i] + start * step
                             row = sums + (3 * b + p) * count + i
-                            write(slopes, itemsize, place, step, total, row, units, unit, size)
+                            write(slopes_at, itemsize, place, step, total, row, units, unit, size)
 
     return loop
 
@@ -286,12 +290,10 @@ _LOOPS = {
 
 
 _NOTHING = np.empty(0)
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def statistics(
-    name: str,
-    bandwidth: np.ndarray | float | None,
-    sources: Sequence[Array],
     places: np.ndarray,
     targets: np.ndarray,
     owners: np.ndarray,
@@ -302,32 +304,37 @@ def statistics(
     sloped: int,
     stride: int,
     n: int,
-) -> tuple[np.ndarray, np.ndarray] | None:
+) -> Callable[..., tuple[np.ndarray, np.ndarray] | None]:
     """Sums (R, n) over atoms and pairs of atoms, and slopes of the first of them (S, numbers).
 
-    Location, scale and weight of T atoms stand in the arrays ``sources`` of NumPy or torch,
-    contiguous and of one precision: ``places`` (3, T, 3) tells the array, the position of the first
-    column and the step to the next one, or −1 for a scale of zero and for one of the weights
-    ``shares`` (T,). Slopes have the same order; ``targets`` (3, T) are the positions of their first
-    columns among ``stride`` numbers, −1 for those that nobody wants. ``owners`` (T,) are members.
+    They are a function of the name of a kernel, its bandwidth and ``sources``, arrays of NumPy or
+    torch, contiguous and of one precision, in which location, scale and weight of T atoms stand:
+    ``places`` (3, T, 3) tells the array, the position of the first column and the step to the next
+    one, or −1 for a scale of zero and for one of the weights ``shares`` (T,). Slopes have the same
+    order; ``targets`` (3, T) are the positions of their first columns among ``stride`` numbers, −1
+    for those that nobody wants. ``owners`` (T,) are members.
 
     ``pairs`` (R, M, M) and ``alone`` (R, M) are what D of a pair of atoms and H of an atom count in
     a sum, times their weights. Where ``close`` is not zero, there are two more: a difference, and
     what it is left from. The result is None if in any column it is not more than that share of it.
     """
-    width, lost = _NOTHING, np.zeros(1) if close else _NOTHING
-    if bandwidth is not None:
-        width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
-    itemsize = sources[0].dtype.itemsize
-    dtype = np.float64 if itemsize == 8 else np.float32
-    values = np.empty((len(pairs) - 2 * lost.size, n), dtype)
-    slopes = np.empty((sloped, stride), dtype)
-    addresses = np.array([address_of(array, itemsize) for array in sources])
-    atoms = (addresses, itemsize, places, targets, owners, shares, pairs, alone)
-    results = (as_tensor(values).data_ptr(), as_tensor(slopes).data_ptr(), sloped, stride, n)
+    atoms = (places, targets, owners, shares, pairs, alone)
+    summed = len(pairs) - (2 if close else 0)
+    work = n * len(owners) * (len(owners) + 1)
 
-    def task(start: int, stop: int) -> None:
-        _LOOPS[name](*atoms, width, close, lost, *results, start, stop)
+    def of(
+        name: str, bandwidth: np.ndarray | float | None, sources: Sequence[Array]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        width, lost = _NOTHING, np.zeros(1) if close else _NOTHING
+        if bandwidth is not None:
+            width = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (n,))
+        itemsize = sources[0].dtype.itemsize
+        dtype = _DOUBLE if itemsize == 8 else _SINGLE
+        values, slopes = np.empty((summed, n), dtype), np.empty((sloped, stride), dtype)
+        arguments = (addresses_of(sources, itemsize), itemsize, *atoms, width, close)
+        results = (lost, values.view(np.uint8), slopes.view(np.uint8), sloped, stride, n)
+        task = partial(_LOOPS[name], *arguments, *results)
+        spread(task, n, work, _SHORTEST_BLOCK)
+        return None if close and lost[0] else (values, slopes)
 
-    spread(task, n, n * len(owners) * (len(owners) + 1), _SHORTEST_BLOCK)
-    return None if close and lost[0] else (values, slopes)
+    return of
