@@ -175,12 +175,12 @@ class Network(nn.Module):
         if self.start is not None:
             law = self.start.outputs(self._for_start(x), None, members)
         draws = []
-        for part in torch.split(noise, at_once or noise.shape[2], dim=2):
+        for batch in torch.split(noise, at_once or noise.shape[2], dim=2):
             if steps is None:
-                features = self.body.with_noise(before, part, members)
+                features = self.body.with_noise(before, batch, members)
                 draws.append(self.head.outputs(features, members))
             else:
-                draws.append(self._followed(law, before, part, members, steps))
+                draws.append(self._followed(law, before, batch, members, steps))
         return draws[0] if len(draws) == 1 else tuple(map(_side_by_side, zip(*draws, strict=True)))
 
     def _for_start(self, x: Tensor) -> Tensor:
