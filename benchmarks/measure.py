@@ -49,7 +49,7 @@ def alternate(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str,
     for name, call in calls.items():
         results[name] = call()
         peaks[name], lasted = peak_memory(call)
-        loops[name] = max(1, math.ceil(SHORTEST / lasted))
+        loops[name] = enough(call, lasted)
     cpu: dict[str, list[float]] = {name: [] for name in calls}
     wall: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
@@ -64,6 +64,21 @@ def alternate(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str,
         name: Timing(median(cpu[name]), median(wall[name]), peaks[name], results[name])
         for name in calls
     }
+
+
+def enough(call: Callable[[], Any], lasted: float) -> int:
+    """How many calls make a repetition; the first one ``lasted`` so long.
+
+    It had to find its memory, and short calls take much less once they are warm.
+    """
+    count = 1
+    while lasted < SHORTEST:
+        count = math.ceil(count * min(10.0, 1.2 * SHORTEST / max(lasted, 1e-6)))
+        start = time.process_time()
+        for _ in range(count):
+            call()
+        lasted = time.process_time() - start
+    return count
 
 
 def peak_memory(call: Callable[[], Any]) -> tuple[float, float]:
