@@ -58,10 +58,10 @@ def test_a_sampler_is_the_network_of_torch(norm, noise_after):
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     inputs = [layer.inputs for layer in network.body.layers]
     place = min(noise_after, 2)  # a layer with an activation has to follow
-    assert inputs == [width + 16 * (k == place) for k, width in enumerate((3, 6, 5))]
+    assert inputs == [width + 8 * (k == place) for k, width in enumerate((3, 6, 5))]
     for noise in (
-        torch.randn(2, 1, 8, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(2)),
-        torch.randn(2, 4, 8, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3)),
+        torch.randn(2, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2)),
+        torch.randn(2, 4, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3)),
     ):
         (values,) = network.outputs(x.expand(2, 4, 3), noise)
         for member in range(2):
@@ -84,22 +84,24 @@ def test_layers_are_normalised_where_that_is_asked_for(name):
                 features = shaken(network, 0).body(x)
                 assert features.shape == (2, 4, 50)
     sizes = [layer.inputs for layer in kuq.nn.Regressor(name)._network((3,), ()).body.layers]
-    assert sizes == [3, 50 + 16 * (name == "sampler")]
+    assert sizes == [3, 50 + 8 * (name == "sampler")]
 
 
 @pytest.mark.parametrize("described", [False, True])
 @pytest.mark.parametrize("name", ["sampler", "mixture", "normal"])
 def test_former_files_that_left_their_layers_to_the_representation(name, described, tmp_path):
-    """Samplers and mixtures had normalised ones then."""
+    """Samplers and mixtures had normalised ones then, and samplers more channels of noise."""
     norm = "none" if name == "normal" else "layer"
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 2))
     given = {"backbone": kuq.nn.MLP((5, 4), norm=norm)} if described else {"norm": norm}
-    model = kuq.nn.Regressor(name, n_members=2, max_epochs=1, **given).fit(x, x[:, 0])
+    settings = {"n_members": 2, "max_epochs": 1, "noise_channels": 16}
+    model = kuq.nn.Regressor(name, **settings, **given).fit(x, x[:, 0])
     model.save(tmp_path / "model")
     arrays, header = store.read(tmp_path / "model", "model")
     backbone = header["settings"]["backbone"]
     (backbone if described else header["settings"])["norm"] = "auto"
+    header["settings"]["noise_channels"] = None
     assert header.pop("revision") == 2
     store.write(tmp_path / "former", "model", arrays, header)
     again = kuq.nn.Regressor.load(tmp_path / "former")
@@ -123,12 +125,12 @@ def test_only_the_velocity_of_a_flow_is_normalised_by_itself(tmp_path):
         np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
-@pytest.mark.parametrize(("rows", "inputs"), [(1999, [3, 50 + 16]), (2000, [3, 50, 50 + 16])])
+@pytest.mark.parametrize(("rows", "inputs"), [(1999, [3, 50 + 8]), (2000, [3, 50, 50 + 8])])
 def test_many_rows_get_a_third_layer_before_the_noise(rows, inputs):
     network = kuq.nn.Regressor("sampler", n_members=2)._network((3,), (), rows)
     assert [layer.inputs for layer in network.body.layers] == inputs
     given = kuq.nn.Regressor("sampler", n_members=2, hidden_sizes=(7, 6))._network((3,), (), rows)
-    assert [layer.inputs for layer in given.body.layers] == [3, 7 + 16]
+    assert [layer.inputs for layer in given.body.layers] == [3, 7 + 8]
 
 
 def test_fits_count_their_rows_and_files_keep_the_layers(monkeypatch, tmp_path):

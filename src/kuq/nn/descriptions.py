@@ -44,6 +44,8 @@ _FORMER_SETTINGS = {"averaging": None, "margin": 0.0}
 REVISION = 2
 #: What ``norm="auto"`` meant in files of revision 1 for these representations.
 _FORMER_NORMS = {"mixture": "layer", "sampler": "layer"}
+#: What was left to samplers of tables in such files.
+_FORMER_NOISE_CHANNELS = 16
 #: Backbones that files were once written with by name, which now hold a description.
 _FORMER_NAMES: dict[str, dict[str, Any]] = {
     "fno": {_CLASS: "FNO"},
@@ -72,11 +74,13 @@ def described(value: Any) -> Any:
     return {_OWN: repr(value)}
 
 
-def complete(settings: dict[str, Any], revision: int) -> dict[str, Any]:
+def complete(settings: dict[str, Any], revision: int, on_grid: bool) -> dict[str, Any]:
     """The settings of a regressor in a file, in the words of today, with those that are younger.
 
     Those of the backbone "mlp" were written beside other backbones as well, where they say nothing.
     """
+    if revision < REVISION and settings["noise_channels"] is None and not on_grid:
+        settings = settings | {"noise_channels": _FORMER_NOISE_CHANNELS}
     backbone = settings["backbone"]
     norm = _FORMER_NORMS.get(settings["representation"]) if revision < REVISION else None
     if backbone == "mlp":

@@ -24,6 +24,7 @@ from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import REVISION, complete, described, own_parts, restored
 from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.heads import EvidentialHead, FlowHead
+from kuq.nn.heads.sampler import NOISE_CHANNELS
 from kuq.nn.mlp import MLP, usual_sizes
 from kuq.nn.network import Network
 from kuq.nn.representations import backbone_of, check_representation, head_of, is_mlp, named
@@ -382,7 +383,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         cls, arrays: dict[str, np.ndarray], header: Any, settings: dict[str, Any], path: str
     ) -> Regressor:
         cls._check_replaced(settings, header["n_members"], path)
-        stored = complete(header["settings"], header.get("revision", 1))
+        on_grid = len(header["x_shape"]) > 1
+        stored = complete(header["settings"], header.get("revision", 1), on_grid)
         stored = {name: data for name, data in stored.items() if name not in settings}
         stored |= {name: None for name in _OF_ONE_RUN if name in stored}
         for name, data in stored.items():
@@ -484,7 +486,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             backbone = replace(backbone, pretrained=False)
         settings = self.get_params(deep=False)
         if settings["noise_channels"] is None:
-            settings["noise_channels"] = 16 if len(x_shape) == 1 else 1
+            settings["noise_channels"] = NOISE_CHANNELS if len(x_shape) == 1 else 1
         head, options = head_of(self.representation, settings)
         if n_members is None:
             n_members = self.n_members

@@ -10,6 +10,9 @@ from torch import Tensor
 from kuq.nn.backbones import check_positive
 from kuq.nn.heads.drawing import DrawingHead
 
+#: For tables; more of them learn more of the noise by heart: see "The networks" in the docs.
+NOISE_CHANNELS = 8
+
 
 @final
 class SamplerHead(DrawingHead):
@@ -30,7 +33,7 @@ class SamplerHead(DrawingHead):
         event_shape: tuple[int, ...] = (),
         n_members: int = 1,
         on_grid: bool = False,
-        noise_channels: int = 16,
+        noise_channels: int = NOISE_CHANNELS,
     ) -> None:
         super().__init__(features, event_shape, n_members, on_grid)
         self.noise_channels = noise_channels
@@ -39,7 +42,7 @@ class SamplerHead(DrawingHead):
     def joined_channels(
         cls, x_shape: tuple[int, ...], event_shape: tuple[int, ...], **options: Any
     ) -> int:
-        channels: int = options.get("noise_channels", 16)
+        channels: int = options.get("noise_channels", NOISE_CHANNELS)
         check_positive(noise_channels=channels)
         return channels
 
