@@ -62,7 +62,7 @@ def by_work_alone() -> compiled:
 
 def wanted(work: float, array: Any) -> bool:
     """Whether compiled code is to do this much work on arrays like this one."""
-    state = compiled._blocks.get()[-1].state  # compiled.state() without a call, in every call
+    state = compiled.state()
     if not isinstance(array, np.ndarray) or state is False or not _installed():
         return False
     if state is True or work >= WORTHWHILE:
@@ -84,13 +84,13 @@ _small = _Small()
 
 def serves_losses() -> bool:
     """Whether compiled code is to give gradients; a loss of any size comes back many times."""
-    state = compiled._blocks.get()[-1].state
+    state = compiled.state()
     return state is True or (state is None and _installed())
 
 
 def looks() -> bool:
     """Whether compiled code is to look at numbers that are to be checked: where it is there."""
-    return compiled._blocks.get()[-1].state is not False and _ENGINE in sys.modules
+    return compiled.state() is not False and _ENGINE in sys.modules
 
 
 def is_loaded() -> bool:

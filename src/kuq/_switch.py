@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -24,23 +24,28 @@ class Switch:
     """
 
     _blocks: ClassVar[ContextVar[tuple[_Block, ...]]]
+    _state: ClassVar[ContextVar[Any]]
+    #: That of the innermost block. It is asked several times in every call, and is no Python code.
+    state: ClassVar[Callable[[], Any]]
 
     def __init_subclass__(cls, default: Any) -> None:
         cls._blocks = ContextVar(cls.__name__, default=(_Block(None, default),))
+        cls._state = ContextVar(f"state of {cls.__name__}", default=default)
+        cls.state = cls._state.get
 
     def __init__(self, state: Any) -> None:
         *outer, self._before = self._blocks.get()
         self._called = self._before._replace(state=state)
-        self._blocks.set((*outer, self._called))
+        self._stand((*outer, self._called))
 
-    @classmethod
-    def state(cls) -> Any:
-        return cls._blocks.get()[-1].state
+    def _stand(self, blocks: tuple[_Block, ...]) -> None:
+        self._blocks.set(blocks)
+        self._state.set(blocks[-1].state)
 
     def __enter__(self) -> None:
         # What the call did to the block around it is over; this one has a state of its own.
         around = (self._before if b is self._called else b for b in self._blocks.get())
-        self._blocks.set((*around, _Block(self, self._called.state)))
+        self._stand((*around, _Block(self, self._called.state)))
 
     def __exit__(
         self,
@@ -48,7 +53,7 @@ class Switch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._blocks.set(tuple(b for b in self._blocks.get() if b.owner is not self))
+        self._stand(tuple(b for b in self._blocks.get() if b.owner is not self))
 
 
 Settings = dict[type[Switch], Any]

@@ -268,9 +268,7 @@ def _differential(stack: Stack, wanted: Sequence[bool], asked: np.ndarray) -> Di
                 if not few:
                     by_values = np.split(by_statistics(asked, by_values, n), [member])
                 return [None if slot is None else slot.of(slopes, by_values) for slot in slots]
-            # At once for all arrays; there is one row of slopes where one value is asked for.
-            total = rows[0] * factors[0] if len(rows) == 1 else _total(rows, factors)
-            row = total.reshape(-1)
+            row = _total(rows, factors).reshape(-1)  # at once for all arrays
             return [None if slot is None else row[slot.place] for slot in slots]
 
         return values[-len(asked) :], by_arrays

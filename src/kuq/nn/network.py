@@ -181,7 +181,9 @@ class Network(nn.Module):
                 draws.append(self.head.outputs(features, members))
             else:
                 draws.append(self._followed(law, before, batch, members, steps))
-        return draws[0] if len(draws) == 1 else tuple(map(_side_by_side, zip(*draws, strict=True)))
+        if len(draws) == 1:
+            return draws[0]
+        return (torch.cat([values for (values,) in draws], dim=2),)
 
     def _for_start(self, x: Tensor) -> Tensor:
         """Inputs of the network for the normal law; its trunk may want the joined channels too."""
@@ -264,10 +266,6 @@ class Network(nn.Module):
     def output_size(self) -> int:
         """Numbers that leave the head for one input of one member."""
         return math.prod(self.event_shape) * self.head.width
-
-
-def _side_by_side(draws: tuple[Tensor, ...]) -> Tensor:
-    return torch.cat(draws, dim=2)
 
 
 def _squared(gap: Tensor) -> Tensor:
