@@ -69,6 +69,7 @@ def fitted(representation: str, x: Any, y: Any, seed: int) -> Any:
         loss="log" if representation == "normal" else None,
         n_samples=50,
         hidden_sizes=(50,),
+        input_gain=1.0,
         max_epochs=int(np.clip(20_000 / len(x), 25, 80)),
         batch_size=32,
         learning_rate=5e-3,

@@ -205,9 +205,8 @@ def test_no_setting_of_a_model_is_left_to_the_defaults_of_kuq(representation, ba
     nn = pytest.importorskip("kuq.nn")
     said = model_settings.recipe(representation, {"backbone": backbone})
     asked = set(inspect.signature(nn.Regressor).parameters)
-    elsewhere = (
-        set() if backbone == "mlp" else {"hidden_sizes", "activation", "norm", "noise_after"}
-    )
+    of_tables = set(model_settings._OF_TABLES)
+    elsewhere = set() if backbone == "mlp" else of_tables
     assert asked - said.keys() == OF_ONE_RUN | set(model_settings.OF_THE_MACHINE) | elsewhere
     assert said.keys() <= asked
     chosen_by_kuq = {name for name, value in said.items() if value is None}

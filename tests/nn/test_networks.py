@@ -170,6 +170,40 @@ def test_other_backbones_do_not_mind_how_many_rows_there_are(monkeypatch, tmp_pa
         np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
+def test_sums_of_standardised_inputs_start_with_variance_one():
+    """Of the first layer; all others start as those of torch, and so does what is normalised."""
+    rows = torch.randn(2000, 6, generator=torch.Generator().manual_seed(0))
+
+    def layers(**settings):
+        mlp = kuq.nn.MLP((40, 30), **settings)
+        network = kuq.nn.Network(mlp, kuq.nn.NormalHead, (6,), n_members=20)
+        return network.body.layers
+
+    first, second = layers()
+    unit = first(rows.expand(20, -1, -1)).detach().var()  # one sixth of it is the biases'
+    assert 0.9 < float(unit / (1 + 1 / 6)) < 1.15
+    for layer, bound in ((first, 1.75 / 6**0.5), (second, 1 / 40**0.5)):
+        for start in (layer.weight, layer.bias):  # the largest of 600 and more uniform numbers
+            assert 0.97 * bound < float(start.detach().abs().max()) <= bound
+    as_torch = layers(input_gain=1.0)
+    torch.testing.assert_close(first.weight, 1.75 * as_torch[0].weight)
+    torch.testing.assert_close(second.weight, as_torch[1].weight, rtol=0, atol=0)
+    torch.testing.assert_close(layers(norm="layer")[0].weight, as_torch[0].weight, rtol=0, atol=0)
+
+
+def test_files_of_before_start_anew_as_they_did(tmp_path):
+    """What a first layer starts with was not in them, and was what torch does."""
+    x = np.linspace(-1, 1, 20)[:, None]
+    model = kuq.nn.Regressor(n_members=2, max_epochs=2, input_gain=1.0).fit(x, x[:, 0])
+    model.save(tmp_path / "model")
+    arrays, header = store.read(tmp_path / "model", "model")
+    del header["settings"]["input_gain"]
+    store.write(tmp_path / "former", "model", arrays, header)
+    again = kuq.nn.Regressor.load(tmp_path / "former")
+    assert again.input_gain == 1.0
+    np.testing.assert_array_equal(again.fit(x, x[:, 0]).predict(x), model.predict(x))
+
+
 def test_a_normalised_trunk_is_that_of_torch():
     backbone = kuq.nn.MLP((6, 5), norm="layer")
     network = shaken(kuq.nn.Network(backbone, kuq.nn.NormalHead, (3,), n_members=2), 0).double()
@@ -201,7 +235,8 @@ def test_functions_through_a_table_network_keep_their_noise():
     [
         ({"norm": "batch"}, "norm must be one of"),
         ({"noise_after": -1}, "noise_after"),
-        ({"backbone": kuq.nn.FNO(modes=4), "norm": "layer"}, "norm and noise_after belong to"),
+        ({"backbone": kuq.nn.FNO(modes=4), "norm": "layer"}, "input_gain belong to"),
+        ({"input_gain": 0.0}, "input_gain must be positive, got 0.0"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):

@@ -35,7 +35,7 @@ _CLASS, _OWN = "class", "own"
 #: What fields of a class and settings of a regressor meant before they existed, for files that
 #: were written then.
 _FORMER: dict[str, dict[str, Any]] = {
-    "MLP": {"norm": "none", "noise_after": 0},
+    "MLP": {"norm": "none", "noise_after": 0, "input_gain": 1.0},
     "ConvNeXt": {"noise_at": "inputs"},
     "EfficientNetLite0": {"noise_at": "inputs"},
 }

@@ -33,11 +33,16 @@ def fill_uniform(tensor: Tensor, bound: float, generator: torch.Generator) -> No
 
 
 class MemberLinear(MemberLayer):
-    """x W + b on the last axis: (M, …, inputs) to (M, …, outputs), one matrix for each member."""
+    """x W + b on the last axis: (M, …, inputs) to (M, …, outputs), one matrix for each member.
 
-    def __init__(self, n_members: int, inputs: int, outputs: int, bias: bool = True) -> None:
+    Weights start uniform in ±gain / √inputs; 1 is what torch does.
+    """
+
+    def __init__(
+        self, n_members: int, inputs: int, outputs: int, bias: bool = True, gain: float = 1.0
+    ) -> None:
         super().__init__()
-        self.inputs, self.outputs = inputs, outputs
+        self.inputs, self.outputs, self.gain = inputs, outputs, gain
         self.weight = nn.Parameter(torch.zeros(n_members, inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(n_members, 1, outputs)) if bias else None
 
@@ -66,7 +71,7 @@ class MemberLinear(MemberLayer):
 
     @torch.no_grad()
     def reset_member(self, member: int, generator: torch.Generator) -> None:
-        bound = 1 / math.sqrt(self.inputs)
+        bound = self.gain / math.sqrt(self.inputs)
         fill_uniform(self.weight[member], bound, generator)
         if self.bias is not None:
             fill_uniform(self.bias[member], bound, generator)

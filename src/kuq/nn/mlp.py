@@ -10,7 +10,7 @@ from typing import final
 
 from torch import Tensor, nn
 
-from kuq._numbers import as_whole_number, whole_number
+from kuq._numbers import as_real_number, as_whole_number, whole_number
 from kuq.errors import ParameterError
 from kuq.nn.backbones import ACTIVATIONS, Backbone, Body, check_activation
 from kuq.nn.layers import MemberLayerNorm, MemberLinear, Members
@@ -32,17 +32,20 @@ class MLP(Backbone):
 
     ``norm="layer"`` normalises every layer before its activation, "none" does not, and "auto" does
     for the velocities of flows alone. The noise of a sampler is joined after ``noise_after`` layers
-    (0: to the inputs), and at least one layer comes after it.
+    (0: to the inputs), and at least one layer comes after it. Weights start as torch does, those
+    of a first layer that is not normalised ``input_gain`` times as large: about √3 is where its
+    sums of standardised inputs have variance one.
 
     >>> import kuq
-    >>> kuq.nn.MLP(hidden_sizes=(256, 512, 1024), activation="relu")
-    MLP(hidden_sizes=(256, 512, 1024), activation='relu', norm='auto', noise_after=2)
+    >>> kuq.nn.MLP(hidden_sizes=(256, 512), activation="relu")
+    MLP(hidden_sizes=(256, 512), activation='relu', norm='auto', noise_after=2, input_gain=1.75)
     """
 
     hidden_sizes: Sequence[int] = (50, 50)
     activation: str = "gelu"
     norm: str = "auto"
     noise_after: int = 2
+    input_gain: float = 1.75
 
     def __post_init__(self) -> None:
         check_activation(self.activation)
@@ -60,6 +63,9 @@ class MLP(Backbone):
         if self.norm not in _NORMS:
             raise ParameterError(f"norm must be one of {list(_NORMS)}, got {self.norm!r}")
         whole_number(self.noise_after, "noise_after", 0)
+        gain = as_real_number(self.input_gain)
+        if gain is None or not 0 < gain < math.inf:
+            raise ParameterError(f"input_gain must be positive, got {self.input_gain!r}")
 
     def check(self, x_shape: tuple[int, ...], event_shape: tuple[int, ...]) -> None:
         return None
@@ -93,10 +99,17 @@ class _MLPBody(Body):
     def __init__(self, mlp: MLP, n_members: int, inputs: int, noise: int) -> None:
         super().__init__()
         sizes = [inputs, *mlp.hidden_sizes]
+        # What is normalised at once has no size; larger weights would only learn more slowly.
+        first_gain = 1.0 if mlp.norm == "layer" else mlp.input_gain
         # Noise that only the linear layer of the head follows could not change the law's shape.
         self.noisy_layer = min(mlp.noise_after, len(mlp.hidden_sizes) - 1)
         self.layers = nn.ModuleList(
-            MemberLinear(n_members, a + noise * (k == self.noisy_layer), b)
+            MemberLinear(
+                n_members,
+                a + noise * (k == self.noisy_layer),
+                b,
+                gain=1.0 if k else first_gain,
+            )
             for k, (a, b) in enumerate(pairwise(sizes))
         )
         self.norms = nn.ModuleList(

@@ -75,7 +75,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     draws of a prediction, by ``n_steps`` steps each for a flow; ``set_params`` changes both at any
     time, and anything else for the next ``fit``. For everything about training see
     ``kuq.nn.Training``; ``hidden_sizes`` (None: two layers of 50, and three from 2000 rows on),
-    ``norm`` and ``noise_after`` are those of ``kuq.nn.MLP``. Levels of
+    ``norm``, ``noise_after`` and ``input_gain`` are those of ``kuq.nn.MLP``. Levels of
     "evidential" are not identified (``kuq.nn.EvidentialHead``).
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);
@@ -98,6 +98,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         activation: str = "gelu",
         norm: str = "auto",
         noise_after: int = 2,
+        input_gain: float = 1.75,
         loss: Score | str | None = None,
         natural: bool = False,
         regulariser: float = 0.01,
@@ -135,6 +136,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.activation = activation
         self.norm = norm
         self.noise_after = noise_after
+        self.input_gain = input_gain
         self.loss = loss
         self.natural = natural
         self.regulariser = regulariser
@@ -479,7 +481,7 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sizes = self._layers(rows)
         mlp = MLP(
             MLP.hidden_sizes if sizes is None else sizes,
-            *(self.activation, self.norm, self.noise_after),
+            *(self.activation, self.norm, self.noise_after, self.input_gain),
         )
         backbone = backbone_of(self.backbone, mlp)
         if loaded and isinstance(backbone, (ConvNeXt, EfficientNetLite0)):

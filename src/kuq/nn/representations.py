@@ -75,8 +75,9 @@ def backbone_of(backbone: Any, mlp: MLP) -> Backbone:
         return mlp
     if mlp != MLP():
         raise ParameterError(
-            'hidden_sizes, activation, norm and noise_after belong to backbone="mlp"; give other '
-            "backbones what they need as a description such as kuq.nn.FNO(channels=32)"
+            "hidden_sizes, activation, norm, noise_after and input_gain belong to "
+            'backbone="mlp"; give other backbones what they need as a description such as '
+            "kuq.nn.FNO(channels=32)"
         )
     backbone = named(backbone)
     if isinstance(backbone, Backbone):

@@ -40,6 +40,7 @@ class ModelSettings:
     compile: bool | str = False
     device: str = "never"
     hidden_sizes: Sizes = (50, 50)
+    input_gain: Positive = 1.0
     learning_rate: Positive = 1e-3
     margin: NotNegative = 0.0
     max_epochs: Count = 500
@@ -71,6 +72,7 @@ class MLPSettings:
     activation: Activation = "gelu"
     norm: Norm = "none"
     noise_after: Natural = 1
+    input_gain: Positive = 1.0
 
 
 @final
@@ -140,7 +142,7 @@ _NAMED = {
 #: Settings that belong to where a model is trained, not to what it learns.
 OF_THE_MACHINE = ("compile", "device", "mixed_precision")
 #: Settings of the backbone "mlp", which others have in their own description.
-_OF_TABLES = ("hidden_sizes", "activation", "norm", "noise_after")
+_OF_TABLES = ("hidden_sizes", "activation", "norm", "noise_after", "input_gain")
 #: What each representation is trained by. None: an evidential likelihood, the Gaussian kernel with
 #: the median distance of the outcomes, or the squared error of a velocity, which have no name.
 _LOSSES = {
