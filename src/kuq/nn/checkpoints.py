@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KIND = "checkpoint"
 #: Counts the changes of training that make it end elsewhere; files without it are of the first.
-TRAINING = 4
+TRAINING = 5
 #: Settings that may differ between the calls before and after an interruption.
 _FREE = ("max_epochs", "progress", "checkpoint", "checkpoint_every")
 
