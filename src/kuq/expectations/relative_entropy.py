@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kuq._array import Array, constants, detach, from_numpy, moved_axis, namespace, safe_ratio
+from kuq._array import (
+    Array,
+    as_index,
+    constants,
+    detach,
+    from_numpy,
+    moved_axis,
+    namespace,
+    safe_ratio,
+)
 from kuq._special import exp_remainder
 from kuq.distributions.log_densities import bounded_exp, log_sum, lowest, normal_log_density
 from kuq.expectations.densities import normal_entropy, unit_gauss_legendre
@@ -39,11 +48,12 @@ class Mixture(NamedTuple):
 class _Grid(NamedTuple):
     """Where two or more mixtures are compared: nodes of a rule, then possible atoms.
 
-    Nodes count from ``centre``, or laws far from zero would lose the digits of their scale.
+    Nodes count from the left ends of their panels, and these are sums of two numbers: one tells
+    no place in a component that is far from zero, or from others, in its scales.
     """
 
-    centre: Array
-    nodes: Array
+    left: tuple[Array, Array]
+    steps: Array
     atoms: Array
     measure: Array
 
@@ -122,7 +132,7 @@ def entropies_and_dispersion(
     apart = xp.where(close, apart, _covariance(share, xp.exp(far), far))
     density = apart * xp.exp(xp.where(inside, xp.where(close, logs[0, ...], top), nothing))
     value = xp.sum(density * grid.measure, axis=-1)
-    count = grid.nodes.shape[-1]
+    count = logs.shape[-1] - grid.atoms.shape[-1]
     at_nodes, widths = logs[..., :count], grid.measure[..., :count]
     entropies = -xp.sum(xp.exp(at_nodes) * at_nodes * widths, axis=-1)
     point = xp.any((members.weights > 0) & (members.scale == 0), axis=-1)
@@ -189,7 +199,7 @@ def _relative_entropy_density(log_p: Array, log_q: Array, log_ratio: Array) -> A
 
 def _compare(grid: _Grid, p: Mixture, q: Mixture) -> tuple[Array, Array, Array]:
     """log p, log q and log(q/p) at every node and atom."""
-    xp = namespace(grid.nodes)
+    xp = namespace(grid.steps)
     at_nodes = _compare_densities(grid, p, q)
     masses = [_log_mass(grid.atoms, law) for law in (p, q)]
     at_atoms = (*masses, masses[1] - masses[0])
@@ -210,7 +220,7 @@ def _compare_densities(grid: _Grid, p: Mixture, q: Mixture) -> tuple[Array, Arra
     Matched components enter q − p by the difference of their logarithms: log(q/p) is then small
     by construction where the laws are close, not by cancellation.
     """
-    xp = namespace(grid.nodes)
+    xp = namespace(grid.steps)
     p_kernels, q_kernels = _log_kernels(grid, p), _log_kernels(grid, q)
     p_weights, q_weights = (law.continuous_weights()[..., None, :] for law in (p, q))
     log_p, log_q = log_sum(p_weights, p_kernels), log_sum(q_weights, q_kernels)
@@ -218,11 +228,6 @@ def _compare_densities(grid: _Grid, p: Mixture, q: Mixture) -> tuple[Array, Arra
     if p_kernels.shape[-1] != q_kernels.shape[-1]:
         return log_p, log_q, difference
     change = _log_kernel_change(grid, p, q)
-    if p_kernels.shape[-1] == 1:
-        usable = (p_weights > 0) & (q_weights > 0)
-        safe = (xp.where(usable, w, 1.0) for w in (p_weights, q_weights))
-        change = xp.where(usable, change + _log_ratio(*safe), difference[..., None])
-        return log_p, log_q, change[..., 0]
     matched = xp.abs(change) < 1
     p_ratio = p_weights * bounded_exp(p_kernels - log_p[..., None], p_weights)
     q_ratio = bounded_exp(q_kernels - log_p[..., None], q_weights)
@@ -237,7 +242,11 @@ def _compare_densities(grid: _Grid, p: Mixture, q: Mixture) -> tuple[Array, Arra
 
 
 def _offsets(grid: _Grid, law: Mixture) -> Array:
-    return grid.nodes[..., None] - (law.loc - grid.centre)[..., None, :]
+    """Of all nodes from all components; where panels begin in one, the difference is exact."""
+    place, rest = (a[..., None] for a in grid.left)
+    from_left = ((place - law.loc[..., None, :]) + rest)[..., None, :]
+    offsets = from_left + grid.steps[..., None]
+    return namespace(offsets).reshape(offsets, (*offsets.shape[:-3], -1, offsets.shape[-1]))
 
 
 def _log_kernels(grid: _Grid, law: Mixture) -> Array:
@@ -266,92 +275,116 @@ def _log_ratio(p: Array, q: Array) -> Array:
 
 def _grid(laws: list[Mixture], points: int, crossings_of: Mixture | None = None) -> _Grid:
     xp = namespace(*laws[0])
-    weights, loc, scale = _all_components(laws)
-    total = xp.sum(weights, axis=-1, keepdims=True)
-    centre = safe_ratio(xp.sum(weights * loc, axis=-1, keepdims=True), total)
-    ends = _component_ends(loc - centre, scale)
+    loc, scale = _all_components(laws)
+    ends = _component_ends(loc, scale)
     if crossings_of is not None and crossings_of.loc.shape[-1] > 1:
         law = Mixture(*(detach(a) for a in crossings_of))
-        crossings = _crossing_ends(law.weights, law.loc - centre, law.safe_scale())
-        crossings = _flatten(moved_axis(crossings, 0, -2))
-        low, high = xp.min(ends, axis=-1, keepdims=True), xp.max(ends, axis=-1, keepdims=True)
-        ends = xp.concat([ends, xp.minimum(xp.maximum(crossings, low), high)], axis=-1)
-    nodes, widths = panels(ends, points)
+        crossings = _crossing_ends(law.continuous_weights(), law.loc, law.safe_scale())
+        crossings = [_flatten(moved_axis(a, 0, -2)) for a in crossings]
+        low, high = xp.min(ends[0], axis=-1, keepdims=True), xp.max(ends[0], axis=-1, keepdims=True)
+        beyond = (crossings[0] < low) | (crossings[0] > high)
+        inside = [xp.where(beyond, e[..., :1], c) for e, c in zip(ends, crossings, strict=True)]
+        ends = [xp.concat([e, c], axis=-1) for e, c in zip(ends, inside, strict=True)]
+    for key in (1, 0):  # by places, and where these agree by what they leave out
+        order = xp.argsort(ends[key], axis=-1, stable=True)
+        ends = [xp.take_along_axis(a, order, axis=-1) for a in ends]
+    place, rest = ends
+    widths = (place[..., 1:] - place[..., :-1]) + (rest[..., 1:] - rest[..., :-1])
+    steps, measure = _rules(widths, points)
     point = scale == 0
     same = point[..., None] & point[..., None, :] & (loc[..., None] == loc[..., None, :])
     copies = xp.sum(xp.astype(same, loc.dtype), axis=-1)
     atom_measure = safe_ratio(xp.astype(point, loc.dtype), copies)
-    return _Grid(centre, nodes, loc, xp.concat([widths, atom_measure], axis=-1))
+    left = place[..., :-1], rest[..., :-1]
+    return _Grid(left, steps, loc, xp.concat([_flatten(measure), atom_measure], axis=-1))
 
 
-def _all_components(laws: list[Mixture]) -> Mixture:
+def _all_components(laws: list[Mixture]) -> list[Array]:
+    """Locations and scales."""
     xp = namespace(*laws[0])
     batch = np.broadcast_shapes(*(tuple(a.shape[:-1]) for law in laws for a in law))
-    spread = [[xp.broadcast_to(detach(a), (*batch, a.shape[-1])) for a in law] for law in laws]
-    return Mixture(*(xp.concat(list(arrays), axis=-1) for arrays in zip(*spread, strict=True)))
+    spread = [[xp.broadcast_to(detach(a), (*batch, a.shape[-1])) for a in law[1:]] for law in laws]
+    return [xp.concat(list(arrays), axis=-1) for arrays in zip(*spread, strict=True)]
 
 
-def _component_ends(loc: Array, scale: Array) -> Array:
+def _component_ends(loc: Array, scale: Array) -> list[Array]:
     ends = constants([*(-e for e in reversed(_ENDS)), 0.0, *_ENDS], loc)
-    return _flatten(loc[..., None] + scale[..., None] * ends)
+    return [_flatten(a) for a in _exact_sum(loc[..., None], scale[..., None] * ends)]
+
+
+def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b as it rounds, and what that leaves out."""
+    total = a + b
+    added = total - a
+    return total, (a - (total - added)) + (b - added)
 
 
 def panels(ends: Array, points: int) -> tuple[Array, Array]:
     """Nodes and weights of a Gauss-Legendre rule between all neighbouring ends."""
-    xp = namespace(ends)
-    ends = xp.sort(ends, axis=-1)
-    left, width = ends[..., :-1, None], (ends[..., 1:] - ends[..., :-1])[..., None]
-    nodes, weights = (from_numpy(a, ends) for a in unit_gauss_legendre(points))
-    return _flatten(left + width * nodes), _flatten(width * weights)
+    ends = namespace(ends).sort(ends, axis=-1)
+    steps, weights = _rules(ends[..., 1:] - ends[..., :-1], points)
+    return _flatten(ends[..., :-1, None] + steps), _flatten(weights)
 
 
-def _crossing_ends(weights: Array, loc: Array, scale: Array) -> Array:
+def _rules(widths: Array, points: int) -> list[Array]:
+    """Steps to nodes from the left ends of panels, and weights, on an axis behind the panels."""
+    return [widths[..., None] * from_numpy(a, widths) for a in unit_gauss_legendre(points)]
+
+
+def _crossing_ends(weights: Array, loc: Array, scale: Array) -> list[Array]:
     """Panel ends around the points where two components of P are equally dense.
 
     log p bends there within a width that no scale tells; it matters where a wide Q sees the
     bend far from all components.
     """
     xp = namespace(weights, loc, scale)
-    tiny = float(xp.finfo(loc.dtype).smallest_normal)
-    log_height = xp.log(xp.maximum(weights, xp.full_like(weights, tiny))) - xp.log(scale)
-    # Neighbours at every cyclic distance up to K/2 make all pairs.
-    distances = range(1, loc.shape[-1] // 2 + 1)
-    repeat = [xp.concat([a for _ in distances], axis=-1) for a in (loc, scale, log_height)]
-    other = [
-        xp.concat([xp.roll(a, k, axis=-1) for k in distances], axis=-1)
-        for a in (loc, scale, log_height)
-    ]
-    roots, width = _crossings(*repeat, *other)
-    roots, width = xp.concat(roots, axis=-1), xp.concat([width, width], axis=-1)
+    # Of equal components, which meet everywhere, the first stands for all.
+    same = (loc[..., None] == loc[..., None, :]) & (scale[..., None] == scale[..., None, :])
+    same = xp.astype(same, loc.dtype)
+    weights = xp.sum(same * weights[..., None, :], axis=-1)
+    weights = xp.where(xp.any(xp.tril(same, k=-1) > 0, axis=-1), 0.0, weights)
+    log_height = xp.log(xp.where(weights > 0, weights, 1.0)) - xp.log(scale)
+    log_height = xp.where(weights > 0, log_height, lowest(loc))
+    pairs = (as_index(from_numpy(i, loc)) for i in np.triu_indices(loc.shape[-1], 1))
+    one, other = ([xp.take(a, i, axis=-1) for a in (loc, scale, log_height)] for i in pairs)
+    # Counted from the narrower of the two, beside which it bends if they are far apart.
+    swapped = one[1] > other[1]
+    near = [xp.where(swapped, b, a) for a, b in zip(one, other, strict=True)]
+    wide = [xp.where(swapped, a, b) for a, b in zip(one, other, strict=True)]
+    away, width = _crossings(wide[0] - near[0], near[1], near[2], wide[1], wide[2])
+    away, least = xp.concat(away, axis=-1), xp.minimum(near[2], wide[2])
+    centre, unit, top, width, least = (xp.concat([a, a], axis=-1) for a in (*near, width, least))
     # Only the components that are the largest of all at a root bend the sum; parabolas have at
-    # most 2K such roots.
+    # most 2K such roots. Heights are rounded in proportion to their size.
     with np.errstate(over="ignore", invalid="ignore"):
-        away = (roots[..., None] - loc[..., None, :]) / scale[..., None, :]
-        heights = log_height[..., None, :] - away * away / 2
-        first = (roots - xp.concat([repeat[0]] * 2, axis=-1)) / xp.concat([repeat[1]] * 2, axis=-1)
-        height = xp.concat([repeat[2]] * 2, axis=-1) - first * first / 2
-        below = xp.max(heights, axis=-1) - height
-    below = xp.where(xp.isfinite(below), below, xp.full_like(below, math.inf))
+        place, rest = (a[..., None] for a in _exact_sum(centre, away))
+        z = ((place - loc[..., None, :]) + rest) / scale[..., None, :]
+        heights = log_height[..., None, :] - z * z / 2
+        height = top - (away / unit) ** 2 / 2
+        below = (xp.max(heights, axis=-1) - height) / (1 + xp.abs(height))
+    usable = xp.isfinite(below) & (least > lowest(loc))
+    below = xp.where(usable, below, xp.full_like(below, math.inf))
     order = xp.argsort(below, axis=-1)[..., : 2 * loc.shape[-1]]
-    roots, width = (xp.take_along_axis(a, order, axis=-1) for a in (roots, width))
+    centre, away, width = (
+        xp.take_along_axis(a, order, axis=-1)[..., None] for a in (centre, away, width)
+    )
     ends = constants([*(-e for e in _ENDS_OF_A_CROSSING), 0.0, *_ENDS_OF_A_CROSSING], loc)
-    return _flatten(roots[..., None] + width[..., None] * ends)
+    return [_flatten(a) for a in _exact_sum(centre, away + width * ends)]
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _crossings(
-    loc: Array, scale: Array, log_height: Array, loc_2: Array, scale_2: Array, log_height_2: Array
+    distance: Array, scale: Array, log_height: Array, scale_2: Array, log_height_2: Array
 ) -> tuple[list[Array], Array]:
-    """Both points where two weighted normal densities agree, and the width of the transition."""
-    xp = namespace(loc, scale, log_height)
-    distance = loc_2 - loc
-    # The log densities differ by (a y² − 2 distance y + c) / (2 scale_2²) at y = x − loc.
+    """Where two weighted normal densities agree, from the first one, and how wide they change."""
+    xp = namespace(distance, scale, log_height)
+    # The log densities differ by (a y² − 2 distance y + c) / (2 scale_2²) at y from the first.
     a = 1 - (scale_2 / scale) ** 2
     c = distance**2 + 2 * scale_2**2 * (log_height - log_height_2)
     discriminant = distance**2 - a * c
     root = xp.sqrt(xp.maximum(discriminant, xp.zeros_like(discriminant)))
     reach = distance + xp.where(distance < 0, -root, root)
-    solutions = [loc + _finite_ratio(reach, a), loc + _finite_ratio(c, reach)]
+    solutions = [_finite_ratio(reach, a), _finite_ratio(c, reach)]
     return solutions, _finite_ratio(scale_2**2, root + scale_2 * xp.sqrt(xp.abs(a)))
 
 

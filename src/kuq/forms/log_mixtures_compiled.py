@@ -1,8 +1,8 @@
 """The log score of mixtures of normals on the line, by nodes that all members share.
 
-Panels are halved until none is wider than the components that it meets, then where the rule of 15
-nodes differs from the one of 7 among them. All that is asked is made of the log densities of all
-members at the nodes.
+Panels are halved until none is wider than the components that it meets, then where polynomials of
+the highest degrees that the nodes tell apart have a share in the integrand. All that is asked is
+made of the log densities of all members at the nodes.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -18,60 +18,26 @@ from kuq._numba.mathematics import exp, log
 #: What is asked: Σ w_i w_j KL(P_j‖P_i), 2 Σ w_i KL(P_i‖P̄), or KL(Q̄‖P̄).
 _PAIRS, _MIXTURE, _SIDES = 0, 1, 2
 _QUESTIONS = {"pairs": _PAIRS, "mixture": _MIXTURE, "sides": _SIDES}
-#: Nodes of the rule of Kronrod on [−1, 1], one more of weight zero to fill registers.
+#: Nodes of the rule of Lobatto on [−1, 1]. A bend is between two of them wherever it is in a panel.
 _WIDTH = 16
-_HALF = np.asarray(
-    [
-        0.991455371120812639206854697526329,
-        0.949107912342758524526189684047851,
-        0.864864423359769072789712788640926,
-        0.741531185599394439863864773280788,
-        0.586087235467691130294144691158727,
-        0.405845151377397166906606412076961,
-        0.207784955007898467600689403773245,
-    ]
-)
-_HALF_WEIGHTS = np.asarray(
-    [
-        0.022935322010529224963732008058970,
-        0.063092092629978553290700663189204,
-        0.104790010322250183839876322541518,
-        0.140653259715525918745189590510238,
-        0.169004726639267902826583426598550,
-        0.190350578064785409913256402421014,
-        0.204432940075298892414161999234649,
-    ]
-)
-_GAUSS = np.asarray(
-    [
-        0.129484966168869693270611432679082,
-        0.279705391489276667901467771423780,
-        0.381830050505118944950369775488975,
-    ]
-)
-_NODES = np.concatenate([-_HALF, [0.0], _HALF[::-1], [0.0]])
-_WEIGHTS = np.concatenate(
-    [_HALF_WEIGHTS, [0.209482141084727828012999174891714], _HALF_WEIGHTS[::-1], [0.0]]
-)
-_COARSE = np.zeros(_WIDTH)
-_COARSE[1:7:2], _COARSE[7], _COARSE[9:15:2] = (
-    _GAUSS,
-    0.417959183673469387755102040816327,
-    _GAUSS[::-1],
-)
-#: In units of a scale: how far a component reaches, and how wide a panel on it may be.
-_REACH, _WIDEST = 9.0, 4.0
+#: In units of a width, √2 scales: how far a component reaches, how wide half a panel on it may be.
+_REACH, _WIDEST = 6.4, 1.4
 #: Panels of one entry, and halvings of one, before the entry is given up.
 _MOST_PANELS, _MOST_PASSES = 8192, 256
+#: The part of the error asked for that estimates may reach: bends are seldom thrice what they see.
+_CAUTION = 0.2
 #: More than any error of a panel that is not too wide.
 _ANY = 1e300
 #: The relative error of members' differences that the rounding of logarithms leaves, at D = 1.
 _DIGITS = 1e-13
 #: What a component adds to the largest one at most, to be left out.
 _NEGLIGIBLE = -40.0
-#: The least distance of two numbers, in units of their size.
-_BETWEEN_NUMBERS = 1.1e-16
-_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+#: In units of the narrowest scale: the distance at which sums of two numbers, which tell where
+#: panels are, keep twelve digits of it.
+_FARTHEST = 1e20
+#: More than what the distance of the farthest two loses by rounding, in units of it.
+_MARGIN = 1e-15
+_ROOT_TWO, _LOG_ROOT_PI = math.sqrt(2.0), 0.5 * math.log(math.pi)
 
 
 def statistics(
@@ -99,7 +65,18 @@ def statistics(
     return np.ascontiguousarray(out[:, :members].T), out[:, members].copy(), out[:, -1] != 0.0
 
 
-_RULE = np.stack([_NODES, _WEIGHTS, _COARSE])
+def _rule() -> np.ndarray:
+    """Nodes, weights, and weights of the shares of the polynomials of the two highest degrees."""
+    highest = np.polynomial.legendre.Legendre.basis(_WIDTH - 1)
+    inner = np.real(highest.deriv().roots())
+    nodes = np.concatenate([[-1.0], (inner - inner[::-1]) / 2, [1.0]])
+    weights = 2 / (_WIDTH * (_WIDTH - 1) * highest(nodes) ** 2)
+    roots = np.sqrt(weights)[:, None]
+    shares = roots * np.linalg.qr(roots * np.polynomial.legendre.legvander(nodes, _WIDTH - 1))[0]
+    return np.stack([nodes, weights, shares[:, -1], shares[:, -2]])
+
+
+_RULE = _rule()
 
 
 @inlined
@@ -121,41 +98,61 @@ def _excess(log_q, log_p, q, p):
 
 
 @inlined
-def _term(x, centre, slope, top):
-    z = (x - centre) * slope
-    return top - 0.5 * z * z
+def _sum(high, low, added):
+    """Two numbers whose sum tells a position to twice their digits, and one more."""
+    total = high + added
+    rest = total - high
+    return total, low + ((high - (total - rest)) + (added - rest))
 
 
 @inlined
-def _log_densities(x, begin, end, loc, inverse, height, near, total, out):
-    """log Σ_k exp(height_k − z_k²/2) at the nodes; ``out`` holds the largest term in between.
+def _is_wide(place, half, centre, inverse, count, offset, step):
+    """Whether a panel is too wide for a component that it meets, and where all are from it.
+
+    The middle of the panel is ``offset`` and its end one ``step`` more, in widths of a component.
+    """
+    wide = False
+    for k in range(count):
+        step[k] = half * inverse[k]
+        offset[k] = ((place[0] - centre[k, 0]) + (place[1] - centre[k, 1])) * inverse[k]
+        wide = wide or (step[k] > _WIDEST and abs(offset[k]) - step[k] < _REACH)
+    return wide
+
+
+@inlined
+def _term(x, offset, step, top):
+    z = x * step + offset
+    return top - z * z
+
+
+@inlined
+def _log_densities(x, begin, end, offset, step, height, near, total, out):
+    """log Σ_k exp(height_k − z_k²) at the nodes; ``out`` holds the largest term in between.
 
     A component whose largest term on the panel is negligible beside the least of another one is
     left out before any node is looked at.
     """
-    low, high = x[0], x[_WIDTH - 2]
     least, count = -math.inf, 0
     for k in range(begin, end):
-        first = _term(low, loc[k], inverse[k], height[k])
-        last = _term(high, loc[k], inverse[k], height[k])
-        least = max(least, min(first, last))
+        far = abs(offset[k]) + step[k]
+        least = max(least, height[k] - far * far)
     for k in range(begin, end):
-        nearest = min(max(loc[k], low), high)
-        if _term(nearest, loc[k], inverse[k], height[k]) - least > _NEGLIGIBLE:
+        nearest = max(abs(offset[k]) - step[k], 0.0)
+        if height[k] - nearest * nearest - least > _NEGLIGIBLE:
             near[count] = k
             count += 1
     fill(out, -math.inf)
     for i in range(count):
-        centre, slope, top = loc[near[i]], inverse[near[i]], height[near[i]]
+        first, wide, top = offset[near[i]], step[near[i]], height[near[i]]
         for q in range(_WIDTH):
-            value = _term(x[q], centre, slope, top)
+            value = _term(x[q], first, wide, top)
             out[q] = value if value > out[q] else out[q]
     # Terms are computed once more, which takes less than to keep them.
     fill(total, 0.0)
     for i in range(count):
-        centre, slope, top = loc[near[i]], inverse[near[i]], height[near[i]]
+        first, wide, top = offset[near[i]], step[near[i]], height[near[i]]
         for q in range(_WIDTH):
-            total[q] += exp(_term(x[q], centre, slope, top) - out[q])
+            total[q] += exp(_term(x[q], first, wide, top) - out[q])
     for q in range(_WIDTH):
         out[q] += log(total[q])
 
@@ -210,30 +207,16 @@ def _asked(logs, densities, shares, question, left, mixed, out):
 
 @inlined
 def _integrate(values, half, rule):
-    """The integral over a panel and its error, estimated as QUADPACK does."""
-    fine, coarse = 0.0, 0.0
-    for q in range(_WIDTH):
-        fine += rule[1, q] * values[q]
-        coarse += rule[2, q] * values[q]
-    spread_out = 0.0
-    for q in range(_WIDTH):
-        spread_out += rule[1, q] * abs(values[q] - 0.5 * fine)
-    error = abs(fine - coarse)
-    if spread_out > 0.0 and error > 0.0:
-        ratio = 200.0 * error / spread_out
-        error = spread_out * min(1.0, ratio * math.sqrt(ratio))
-    return half * fine, half * error
+    """The integral over a panel, and its error: the size of the highest degrees, even and odd.
 
-
-@inlined
-def _is_wide(low, high, loc, inverse, count):
-    """Whether a panel is wider than a component that it meets."""
-    width = high - low
-    for k in range(count):
-        met = (low - loc[k]) * inverse[k] < _REACH and (high - loc[k]) * inverse[k] > -_REACH
-        if met and width * inverse[k] > _WIDEST:
-            return True
-    return False
+    Where one of them vanishes because of where a bend is, the other one does not.
+    """
+    integral, even, odd = 0.0, 0.0, 0.0
+    for q in range(_WIDTH):
+        integral += rule[1, q] * values[q]
+        odd += rule[2, q] * values[q]
+        even += rule[3, q] * values[q]
+    return half * integral, half * math.sqrt(even * even + odd * odd)
 
 
 @kernel(
@@ -252,16 +235,14 @@ def _is_wide(low, high, loc, inverse, count):
 def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, first, last):
     members, components = loc.shape[1], loc.shape[2]
     most = min(_MOST_PANELS, max(64, 1048576 // (members + 1)))
-    ends = np.empty((most, 2))
+    places, halves = np.empty((most, 2)), np.empty(most)
     integrals, errors = np.empty((most, members + 1)), np.empty((most, members + 1))
-    centre, inverse, height = (
-        np.empty(members * components),
-        np.empty(members * components),
-        np.empty(members * components),
-    )
+    every = members * components
+    centre, inverse, height = np.empty((every, 2)), np.empty(every), np.empty(every)
+    offset, step = np.empty(every), np.empty(every)
     # Members have the components from one of these positions to the next.
     begin, near = np.zeros(members + 1, np.int64), np.empty(components, np.int64)
-    x, sums, values = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
+    sums, values = np.empty(_WIDTH), np.empty(_WIDTH)
     logs, densities, mixed = (
         np.empty((members, _WIDTH)),
         np.empty((members, _WIDTH)),
@@ -269,9 +250,11 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
     )
     total, error, allowed = np.zeros(members + 1), np.zeros(members + 1), np.zeros(members + 1)
     fresh = np.empty(most)
+    # Logarithms have absolute errors of some 1e−15, and members that agree differ by √D.
+    least = (_DIGITS / rtol) ** 2
     for c in range(first, last):
         # The components with weight, from the first of them on: offsets cost no digits.
-        number, lost = 0, False
+        number, lost, origin = 0, False, 0.0
         low, high, narrowest = math.inf, -math.inf, math.inf
         for m in range(members):
             for k in range(components):
@@ -280,20 +263,22 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                         lost = True  # a point mass
                     else:
                         width = scale[c, m, k]
-                        centre[number] = loc[c, m, k] - loc[c, 0, 0]
-                        inverse[number] = 1.0 / width
-                        height[number] = log(weights[c, m, k]) - log(width) - _LOG_ROOT_TWO_PI
-                        low = min(low, centre[number] - _REACH * width)
-                        high = max(high, centre[number] + _REACH * width)
+                        if number == 0:
+                            origin = loc[c, m, k]
+                        centre[number, 0], centre[number, 1] = _sum(loc[c, m, k], 0.0, -origin)
+                        inverse[number] = 1.0 / (_ROOT_TWO * width)
+                        height[number] = log(weights[c, m, k]) + log(inverse[number]) - _LOG_ROOT_PI
+                        low = min(low, centre[number, 0] - _REACH * _ROOT_TWO * width)
+                        high = max(high, centre[number, 0] + _REACH * _ROOT_TWO * width)
                         narrowest = min(narrowest, width)
                         number += 1
             begin[m + 1] = number
             lost = lost or begin[m] == number
-        # Where neighbouring numbers are farther apart than a component is wide, no node is in it.
-        if not (high - low < 1e150 and max(-low, high) * _BETWEEN_NUMBERS < narrowest):
+        if not high - low < min(1e150, _FARTHEST * narrowest):
             lost = True
         panels, halving = 1, not lost
-        ends[0, 0], ends[0, 1], fresh[0] = low, high, 1.0
+        places[0, 0], places[0, 1] = 0.5 * (low + high), 0.0
+        halves[0], fresh[0] = 0.5 * (1.0 + _MARGIN) * (high - low), 1.0
         for _ in range(_MOST_PASSES):
             if not halving:
                 break
@@ -301,17 +286,14 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                 if fresh[p] == 0.0:
                     continue
                 fresh[p] = 0.0
-                if _is_wide(ends[p, 0], ends[p, 1], centre, inverse, number):
+                half = halves[p]
+                if _is_wide(places[p], half, centre, inverse, number, offset, step):
                     fill(integrals[p], 0.0)
                     fill(errors[p], math.inf)
                     continue
-                half = 0.5 * (ends[p, 1] - ends[p, 0])
-                middle = 0.5 * (ends[p, 1] + ends[p, 0])
-                for q in range(_WIDTH):
-                    x[q] = middle + half * rule[0, q]
                 for m in range(members):
                     span = begin[m], begin[m + 1]
-                    _log_densities(x, *span, centre, inverse, height, near, sums, logs[m])
+                    _log_densities(rule[0], *span, offset, step, height, near, sums, logs[m])
                     for q in range(_WIDTH):
                         densities[m, q] = exp(logs[m, q])
                         values[q] = -logs[m, q] * densities[m, q]
@@ -324,6 +306,8 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                 for f in range(members + 1):
                     total[f] += integrals[p, f]
                     error[f] += errors[p, f]
+            if error[members] < math.inf and not total[members] > least:
+                break
             halving = False
             for f in range(members + 1):
                 size = abs(total[f])
@@ -331,12 +315,13 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                     size = 1.0
                 # What a panel may have: its share if all is too much, else anything. As long as
                 # some are too wide, these alone are halved.
-                allowed[f] = 0.5 * rtol * size / panels
-                if error[f] <= 0.5 * rtol * size:
+                goal = _CAUTION * rtol * size
+                allowed[f] = goal / panels
+                if error[f] <= goal:
                     allowed[f] = math.inf
                 elif error[f] == math.inf:
                     allowed[f] = _ANY
-                halving = halving or not error[f] <= 0.5 * rtol * size
+                halving = halving or not error[f] <= goal
             if not halving:
                 break
             halving = False
@@ -344,19 +329,18 @@ def _statistics(weights, loc, scale, shares, question, left, rtol, rule, out, fi
                 bad = False
                 for f in range(members + 1):
                     bad = bad or not errors[p, f] <= allowed[f]
-                middle = 0.5 * (ends[p, 0] + ends[p, 1])
-                if bad and ends[p, 0] < middle < ends[p, 1]:
+                if bad:
                     if panels == most:
                         halving, lost = False, True
                         break
-                    ends[panels, 0], ends[panels, 1] = middle, ends[p, 1]
-                    ends[p, 1] = middle
+                    half, place, rest = 0.5 * halves[p], places[p, 0], places[p, 1]
+                    places[panels, 0], places[panels, 1] = _sum(place, rest, half)
+                    places[p, 0], places[p, 1] = _sum(place, rest, -half)
+                    halves[p], halves[panels] = half, half
                     fresh[p], fresh[panels] = 1.0, 1.0
                     halving = True
                     panels += 1
         for f in range(members + 1):
             out[c, f] = total[f]
             lost = lost or not error[f] <= rtol * max(abs(total[f]), 1.0 if f < members else 0.0)
-        # Logarithms have absolute errors of some 1e−15, and members that agree differ by √D.
-        close = _DIGITS / rtol
-        out[c, members + 1] = 1.0 if lost or not total[members] > close * close else 0.0
+        out[c, members + 1] = 1.0 if lost or not total[members] > least else 0.0
