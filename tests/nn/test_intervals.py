@@ -36,11 +36,11 @@ def test_intervals_and_standard_deviations_have_the_shape_of_the_target(kind, wi
 def test_intervals_of_fields_are_fields():
     """The low-rank law is one of vectors."""
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(6, 1, 4, 4))
-    model = kuq.nn.Regressor("low-rank", n_members=2, max_epochs=1, hidden_sizes=(4,), rank=2)
+    x = rng.normal(size=(20, 1, 4, 4))
+    model = kuq.nn.Regressor("low-rank", n_members=2, max_epochs=30, hidden_sizes=(4,), rank=2)
     model.fit(x, x[:, 0])
-    assert model.predict_interval(x)[0].shape == model.predict(x).shape == (6, 4, 4)
-    assert model.predict(x, return_std=True)[1].shape == (6, 4, 4)
+    assert model.predict_interval(x)[0].shape == model.predict(x).shape == (20, 4, 4)
+    assert model.predict(x, return_std=True)[1].shape == (20, 4, 4)
 
 
 def test_intervals_of_a_model_that_knows_the_noise_cover_what_they_say():
