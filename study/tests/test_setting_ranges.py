@@ -205,7 +205,7 @@ def test_no_setting_of_a_model_is_left_to_the_defaults_of_kuq(representation, ba
     nn = pytest.importorskip("kuq.nn")
     said = model_settings.recipe(representation, {"backbone": backbone})
     asked = set(inspect.signature(nn.Regressor).parameters)
-    of_tables = set(model_settings._OF_TABLES)
+    of_tables = {field.name for field in dataclasses.fields(nn.MLP)}
     elsewhere = set() if backbone == "mlp" else of_tables
     assert asked - said.keys() == OF_ONE_RUN | set(model_settings.OF_THE_MACHINE) | elsewhere
     assert said.keys() <= asked
