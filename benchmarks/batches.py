@@ -49,6 +49,7 @@ def learner(kind: str, seed: int) -> Callable[..., Any]:
             loss="log",  # the networks of the table on the page
             hidden_sizes=(50,),
             input_gain=1.0,
+            shape_penalty=0.0,
             max_epochs=250,
             batch_size=200,  # all rows: as many steps in every round
             learning_rate=1e-2,

@@ -45,6 +45,7 @@ def predictions(name: str, split: int, folder: Path, data_dir: str | None) -> Pa
         loss="log",  # the networks of the table on the page
         hidden_sizes=(50,),
         input_gain=1.0,
+        shape_penalty=0.0,
         max_epochs=int(np.clip(100_000 / rows, 8, 150)),
         batch_size=32 if rows < 2000 else 128 if rows < 12000 else 512,
         learning_rate=5e-3,

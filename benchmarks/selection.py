@@ -70,6 +70,8 @@ def fitted(representation: str, x: Any, y: Any, seed: int) -> Any:
         n_samples=50,
         hidden_sizes=(50,),
         input_gain=1.0,
+        shape_penalty=0.0,
+        clipped_squares=False,
         max_epochs=int(np.clip(20_000 / len(x), 25, 80)),
         batch_size=32,
         learning_rate=5e-3,

@@ -73,8 +73,8 @@ class Checkpoint:
             )
         if header.get("digest") != self.digest:
             raise ParameterError(
-                f"the checkpoint {os.fspath(self.path)!r} belongs to other data or settings; "
-                "delete it to start anew, or give another name"
+                f"the checkpoint {os.fspath(self.path)!r} belongs to other data or settings, or to "
+                "those of another version of kuq; delete it to start anew, or give another name"
             )
         try:
             self._take_over(arrays, header)

@@ -39,7 +39,12 @@ _FORMER: dict[str, dict[str, Any]] = {
     "ConvNeXt": {"noise_at": "inputs"},
     "EfficientNetLite0": {"noise_at": "inputs"},
 }
-_FORMER_SETTINGS = {"averaging": None, "margin": 0.0}
+_FORMER_SETTINGS = {
+    "averaging": None,
+    "margin": 0.0,
+    "clipped_squares": False,
+    "shape_penalty": 0.0,
+}
 #: The number of what files mean by their settings.
 REVISION = 2
 #: What ``norm="auto"`` meant in files of revision 1 for these representations.

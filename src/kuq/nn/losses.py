@@ -11,7 +11,15 @@ import math
 import torch
 from torch import Tensor
 
-_SQRT2 = math.sqrt(2)
+from kuq.kernels.base import Score
+from kuq.kernels.energy import Energy
+from kuq.kernels.marginal import Marginal
+
+_SQRT2, _SQRT_PI = math.sqrt(2), math.sqrt(math.pi)
+#: Squares of standardised outcomes count for so much at most, which is 2 deviations.
+_CLIP = 4.0
+#: What min(Z², 4) is on average for a standard normal: 4 − 3 P(|Z| < 2) − 4 φ(2).
+_CLIPPED = 4 - 3 * math.erf(_SQRT2) - 4 * math.exp(-2) / math.sqrt(2 * math.pi)
 
 
 def over_event(values: Tensor, event_ndim: int, reduce: str) -> Tensor:
@@ -25,6 +33,38 @@ def over_event(values: Tensor, event_ndim: int, reduce: str) -> Tensor:
 def normal_log(loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
     """−log density of each coordinate."""
     return ((y - loc) / scale).square() * 0.5 + torch.log(scale) + 0.5 * math.log(2 * math.pi)
+
+
+def crps_reduction(score: Score | None, event_ndim: int) -> str | None:
+    """How a CRPS is reduced over the event, None if the score is not one."""
+    if event_ndim == 0 and _is_absolute(score):
+        return "mean"
+    if not isinstance(score, Marginal) or score.weights is not None:
+        return None
+    return score.reduce if _is_absolute(score.kernel) else None
+
+
+def _is_absolute(score: Score | None) -> bool:
+    return isinstance(score, Energy) and score.beta == 1.0 and score.weights is None
+
+
+def normal_crps_clipped(loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:
+    """The CRPS of each coordinate, with another slope in the deviation: that of clipped squares.
+
+    That slope, (E min(Z², 4) − min(z², 4)) / √π for z = (y − loc) / scale, is zero on average at
+    the true deviation of normal noise, too, and learns it from fewer outcomes: the variance of what
+    is learned is that of the likelihood over 0.89, and over 0.81 by the CRPS. One outcome far away
+    still pulls by so much only.
+    """
+    with torch.no_grad():
+        gap = y - loc
+        z = gap / scale
+        to_loc = -torch.erf(z / _SQRT2)
+        to_scale = (_CLIPPED - z.square().clamp(max=_CLIP)) / _SQRT_PI
+        bell = torch.exp(z.square() * -0.5) * math.sqrt(2 / math.pi)
+        value = scale * (bell - 1 / _SQRT_PI) - gap * to_loc
+    # Terms that are zero, and have these slopes.
+    return value + to_loc * (loc - loc.detach()) + to_scale * (scale - scale.detach())
 
 
 def mixture_crps(weights: Tensor, loc: Tensor, scale: Tensor, y: Tensor) -> Tensor:

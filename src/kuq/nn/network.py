@@ -79,7 +79,11 @@ class Network(nn.Module):
             self.start: Network | None = None
             if head.starts_normal:
                 shape = self.x_shape if first.fits_inputs else joined
-                self.start = Network(first, NormalHead, shape, self.event_shape, n_members, seed)
+                assert isinstance(self.head, FlowHead)
+                self.start = Network(
+                    *(first, NormalHead, shape, self.event_shape, n_members, seed),
+                    **self.head.start_options,
+                )
         except (MemoryError, RuntimeError) as error:
             if "memory" not in str(error).lower():
                 raise
@@ -137,6 +141,11 @@ class Network(nn.Module):
         if mean_only:
             return _squared(self.head.mean(parameters) - y)
         return self.head.loss(parameters, y, score)
+
+    def penalty(self, members: Members = None) -> Tensor | None:
+        """What weights of the shape of laws cost each member; see ``Head.penalty``."""
+        head = self.head if self.start is None else self.start.head
+        return head.penalty(members)
 
     def held_out_losses(
         self,

@@ -24,6 +24,7 @@ from kuq.nn.convnext import ConvNeXt
 from kuq.nn.descriptions import REVISION, complete, described, own_parts, restored
 from kuq.nn.efficientnet import EfficientNetLite0
 from kuq.nn.heads import EvidentialHead, FlowHead
+from kuq.nn.heads.base import SHAPE_PENALTY
 from kuq.nn.heads.sampler import NOISE_CHANNELS
 from kuq.nn.mlp import MLP, usual_sizes
 from kuq.nn.network import Network
@@ -101,6 +102,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         input_gain: float = 1.75,
         loss: Score | str | None = None,
         natural: bool = False,
+        clipped_squares: bool = True,
+        shape_penalty: float = SHAPE_PENALTY,
         regulariser: float = 0.01,
         n_components: int = 10,
         rank: int = 10,
@@ -139,6 +142,8 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.input_gain = input_gain
         self.loss = loss
         self.natural = natural
+        self.clipped_squares = clipped_squares
+        self.shape_penalty = shape_penalty
         self.regulariser = regulariser
         self.n_components = n_components
         self.rank = rank

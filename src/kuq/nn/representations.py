@@ -26,12 +26,12 @@ from kuq.nn.one_by_one import OneByOne
 
 #: The head of each representation, and which settings it takes.
 REPRESENTATIONS: dict[str, tuple[type[Head], tuple[str, ...]]] = {
-    "normal": (NormalHead, ("natural",)),
+    "normal": (NormalHead, ("natural", "clipped_squares", "shape_penalty")),
     "evidential": (EvidentialHead, ("regulariser",)),
-    "mixture": (MixtureHead, ("n_components",)),
+    "mixture": (MixtureHead, ("n_components", "shape_penalty")),
     "low-rank": (LowRankHead, ("rank",)),
     "sampler": (SamplerHead, ("noise_channels",)),
-    "flow": (FlowHead, ("n_steps",)),
+    "flow": (FlowHead, ("n_steps", "clipped_squares", "shape_penalty")),
 }
 
 _BACKBONES: dict[str, Callable[[], Backbone]] = {

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kuq.errors import ParameterError
 from kuq.kernels.base import Bounded, Score
+from kuq.kernels.log_score import LogScore
 from kuq.nn.adam import Adam
 from kuq.nn.averages import Averages
 from kuq.nn.checkpoints import Checkpoint
@@ -61,11 +62,11 @@ class Trainer:
             self.validation = OwnRows(rows.judging(), folds.held_out)
         else:
             self.validation = validation
-        count, self.batch_size = rows_and_batch(rows, training, network, self.learned)
+        self.count, self.batch_size = rows_and_batch(rows, training, network, self.learned)
         self.rate = training.rate(network.x_shape)
         self.weights = Weights(network)
         self.adam = Adam(self.weights.values)
-        steps, epochs = math.ceil(count / self.batch_size), training.averaging
+        steps, epochs = math.ceil(self.count / self.batch_size), training.averaging
         self.averages = Averages(self.weights, None if epochs is None else epochs * steps)
         self.stopping = Stopping(network.n_members, self.rate, training.patience, training.plateau)
         self.lowest = Lowest(training.margin, isinstance(self.validation, OwnRows))
@@ -76,7 +77,7 @@ class Trainer:
             network.seed, network.n_members, Purpose.TRAINING, self.device
         )
         if training.bootstrap:
-            self.learned = self._bootstrap(count)
+            self.learned = self._bootstrap(self.count)
         self.noise = _validation_noise(network, training.n_samples)
         self.train_losses: list[np.ndarray] = []
         self.validation_losses: list[np.ndarray] = []
@@ -227,7 +228,13 @@ class Trainer:
     def _losses(self, rows: Batch, noise: Tensor | None, members: Members, burning: bool) -> Tensor:
         """The mean loss of every member over a batch, whose rows count by their weights."""
         losses = self.network.losses(rows.x, rows.y, noise, self.score, members, burning)
-        return _mean(losses, rows)
+        mean = _mean(losses, rows)
+        penalty = None if burning else self.network.penalty(members)
+        if penalty is None:
+            return mean
+        # In the unit of the loss, which is none for the log score; one share for each row.
+        unit = 1.0 if isinstance(self.score, LogScore) else mean.detach()
+        return mean + unit / self.count * penalty
 
     @torch.no_grad()
     def _compiles(self) -> bool:

@@ -37,6 +37,7 @@ class ModelSettings:
     batch_size: Count = 32
     bootstrap: bool = False
     burn_in: Natural = 0
+    clipped_squares: bool = False
     compile: bool | str = False
     device: str = "never"
     hidden_sizes: Sizes = (50, 50)
@@ -59,6 +60,7 @@ class ModelSettings:
     rank: Count = 10
     regulariser: NotNegative = 0.01
     restore_best: bool = True
+    shape_penalty: NotNegative = 0.0
     validation_fraction: Annotated[float, Within(least=0, below=1)] = 0.1
 
 

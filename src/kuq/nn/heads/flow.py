@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kuq.nn import flows
 from kuq.nn.backbones import check_positive
+from kuq.nn.heads.base import SHAPE_PENALTY
 from kuq.nn.heads.drawing import DrawingHead
 
 #: Steps of the midpoint rule: draws are then nearer to those of very many steps than two sets of
@@ -21,10 +22,11 @@ STEPS = 8
 class FlowHead(DrawingHead):
     """Velocities that carry standard normal noise to the outcome, by conditional flow matching.
 
-    The network (``kuq.nn.Network``) first predicts a normal law, trained by its CRPS; the flow is
-    that of the residual (y − mean) / deviation, along straight paths from the noise to it, and a
-    draw follows it by ``n_steps`` steps of the midpoint rule. A score that is given judges draws on
-    held-out rows, by default the fair energy score. Features have the axes (M, B, N, features), or
+    The network (``kuq.nn.Network``) first predicts a normal law, trained by its CRPS as that of
+    ``NormalHead`` is, with the same options; the flow is that of the residual
+    (y − mean) / deviation, along straight paths from the noise to it, and a draw follows it by
+    ``n_steps`` steps of the midpoint rule. A score that is given judges draws on held-out rows, by
+    default the fair energy score. Features have the axes (M, B, N, features), or
     (M, B, N, features, grid…).
 
     >>> import kuq, torch
@@ -43,8 +45,15 @@ class FlowHead(DrawingHead):
         n_members: int = 1,
         on_grid: bool = False,
         n_steps: int = STEPS,
+        clipped_squares: bool = True,
+        shape_penalty: float = SHAPE_PENALTY,
     ) -> None:
         super().__init__(features, event_shape, n_members, on_grid)
+        #: How the normal law is trained.
+        self.start_options: dict[str, Any] = {
+            "clipped_squares": clipped_squares,
+            "shape_penalty": shape_penalty,
+        }
         check_positive(n_steps=n_steps)
         self.n_steps = n_steps
 

@@ -11,11 +11,10 @@ from torch.nn import functional
 from kuq._array import Array
 from kuq.distributions.mixture import NormalMixture
 from kuq.kernels.base import Score
-from kuq.kernels.energy import Energy
-from kuq.kernels.marginal import CRPS, Marginal
+from kuq.kernels.marginal import CRPS
 from kuq.nn import losses
 from kuq.nn.backbones import check_positive
-from kuq.nn.heads.base import Head, Parameters
+from kuq.nn.heads.base import SHAPE_PENALTY, Head, Parameters
 
 #: Keeps variances positive in float32.
 _LEAST = 1e-6
@@ -26,7 +25,8 @@ class MixtureHead(Head):
     """A mixture of normals for each coordinate, trained by its CRPS in closed form.
 
     Weights by softmax, variances by softplus. Components start at the quantiles of a standard
-    normal, so that none has to be pushed away from the others first.
+    normal, so that none has to be pushed away from the others first. On tables ``shape_penalty``
+    holds back the weights that let the shape, apart from a common shift, follow the inputs.
 
     >>> import kuq, torch
     >>> kuq.nn.MixtureHead(8, n_components=3)(torch.zeros(5, 8))
@@ -43,13 +43,20 @@ class MixtureHead(Head):
         n_members: int = 1,
         on_grid: bool = False,
         n_components: int = 10,
+        shape_penalty: float = SHAPE_PENALTY,
     ) -> None:
         check_positive(n_components=n_components)
         self.width = 3 * n_components
         super().__init__(features, event_shape, n_members, on_grid)
+        shape, places = torch.eye(self.width), slice(n_components, 2 * n_components)
+        shape[places, places] -= 1 / n_components
+        self.hold_back(shape_penalty, shape)
         levels = (torch.arange(n_components, dtype=torch.float64) + 0.5) / n_components
         start = torch.special.ndtri(levels).float()
         self.register_buffer("quantiles", start, persistent=False)
+
+    def extra_repr(self) -> str:
+        return f"shape_penalty={self.shape_penalty}"
 
     def activated(self, raw: Tensor) -> Parameters:
         weights, loc, variance = raw.chunk(3, dim=-1)
@@ -64,7 +71,7 @@ class MixtureHead(Head):
         return CRPS()
 
     def closed_loss(self, parameters: Parameters, y: Tensor, score: Score | None) -> Tensor | None:
-        reduce = _crps_reduction(score, self.event_ndim)
+        reduce = losses.crps_reduction(score, self.event_ndim)
         if reduce is None:
             return None
         weights, loc, scale = parameters
@@ -80,16 +87,3 @@ class MixtureHead(Head):
     ) -> tuple[Array, ...]:
         weights, loc, deviation = parameters
         return weights, loc * scale[..., None] + shift[..., None], deviation * scale[..., None]
-
-
-def _crps_reduction(score: Score | None, event_ndim: int) -> str | None:
-    """How a CRPS is reduced over the event, None if the score is not one."""
-    if event_ndim == 0 and _is_absolute(score):
-        return "mean"
-    if not isinstance(score, Marginal) or score.weights is not None:
-        return None
-    return score.reduce if _is_absolute(score.kernel) else None
-
-
-def _is_absolute(score: Score | None) -> bool:
-    return isinstance(score, Energy) and score.beta == 1.0 and score.weights is None
