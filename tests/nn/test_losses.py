@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 pytest.importorskip("torch")
 
@@ -70,6 +72,62 @@ def folded(mean, deviation):
     return 2 * deviation * torch.exp(normal.log_prob(z)) + mean * (2 * normal.cdf(z) - 1)
 
 
+def test_clipped_squares_change_the_slope_in_the_deviation_alone():
+    loc, scale, y = numbers(M, B), numbers(M, B, seed=1, positive=True), numbers(M, B, seed=2)
+    exact = folded(y - loc, scale) - scale / math.sqrt(math.pi)
+    ours = losses.normal_crps_clipped(loc, scale, y)
+    same_with_gradients(ours, exact, [loc])
+    (slope,) = torch.autograd.grad(ours.sum(), [scale])
+    z = ((y - loc) / scale).detach().numpy()
+    mean = quad(lambda t: min(t * t, 4) * norm.pdf(t), -12, 12, points=[-2, 2])[0]
+    np.testing.assert_allclose(slope, (mean - np.minimum(z**2, 4)) / math.sqrt(math.pi), rtol=1e-9)
+
+
+def test_clipped_squares_tell_more_of_normal_noise_than_the_crps():
+    """The precision of a deviation that is learned by a slope, over that by the likelihood.
+
+    (E slope')² / (2 E slope²), with the derivative in the logarithm of the true deviation.
+    """
+
+    def precision(slope):
+        z = torch.from_numpy(np.linspace(-9, 9, 180_001))
+        one = torch.ones_like(z).requires_grad_()
+        (values,) = torch.autograd.grad(slope(torch.zeros_like(z), one, z).sum(), [one])
+        assert values.abs().max() < 2  # one outcome far away pulls by so much only
+        density, values = norm.pdf(z.numpy()) * 1e-4, values.numpy()
+        assert abs((values * density).sum()) < 1e-7  # zero on average at the truth
+        change = (values * (z.numpy() ** 2 - 1) * density).sum()
+        return change**2 / (2 * (values**2 * density).sum())
+
+    def crps(loc, scale, y):
+        return folded(y - loc, scale) - scale / math.sqrt(math.pi)
+
+    assert precision(losses.normal_crps_clipped) == pytest.approx(0.8852, abs=2e-4)
+    assert precision(crps) == pytest.approx(0.8080, abs=2e-4)
+
+
+def test_normals_of_tables_alone_learn_from_clipped_squares():
+    """By default and where a CRPS is asked for; not on grids, and not under other scores."""
+    raw, y = numbers(M, B, 3, 2), numbers(M, B, 3, seed=1)
+
+    def slopes(score, **options):
+        head = kuq.nn.NormalHead(1, (3,), **options).double()
+        loss = head.loss(head.activated(raw), y, score)
+        same = kuq.score(head.law(tuple(p.detach() for p in head.activated(raw))), y, score)
+        torch.testing.assert_close(loss.detach(), same, rtol=1e-9, atol=0)
+        return torch.autograd.grad(loss.sum(), [raw])[0]
+
+    for reduce in ("mean", "sum"):
+        score = kuq.CRPS(reduce=reduce)
+        clipped, own = slopes(score), slopes(score, clipped_squares=False)
+        torch.testing.assert_close(clipped[..., 0], own[..., 0], rtol=1e-7, atol=1e-12)
+        assert not torch.isclose(clipped[..., 1], own[..., 1], rtol=1e-3).any()
+        torch.testing.assert_close(slopes(score, on_grid=True), own, rtol=1e-12, atol=0)
+    for other in (kuq.LogScore(), kuq.Gaussian(1.0), kuq.Energy()):
+        same = slopes(other, clipped_squares=False)
+        torch.testing.assert_close(slopes(other), same, rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize("components", [1, 2, K])
 def test_mixture_crps_over_all_pairs(components, eager):
@@ -91,7 +149,7 @@ def test_mixture_crps_over_all_pairs(components, eager):
 
 def test_normal_crps_is_that_of_the_formula():
     loc, scale, y = numbers(M, B), numbers(M, B, seed=1, positive=True), numbers(M, B, seed=2)
-    ours = kuq.nn.NormalHead(1).loss((loc, scale), y, kuq.CRPS())
+    ours = kuq.nn.NormalHead(1, clipped_squares=False).loss((loc, scale), y, kuq.CRPS())
     same_with_gradients(ours, folded(y - loc, scale) - scale / math.sqrt(math.pi), [loc, scale])
 
 
