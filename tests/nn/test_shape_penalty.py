@@ -65,9 +65,9 @@ def test_there_is_none_on_grids_of_draws_and_where_it_is_zero():
     assert kuq.nn.SamplerHead(FEATURES).penalty() is None
     flow = kuq.nn.Network(kuq.nn.MLP((4,)), kuq.nn.FlowHead, (2,), n_members=M)
     assert flow.head.penalty() is None
-    assert flow.penalty().shape == (M,)  # of the normal law that it starts from
+    assert flow.start.head.penalty().shape == (M,)
     plain = kuq.nn.Network(kuq.nn.MLP((4,)), kuq.nn.FlowHead, (2,), n_members=M, shape_penalty=0)
-    assert plain.penalty() is None
+    assert plain.start.head.penalty() is None
 
 
 def fitted(kind, units=1.0, **settings):

@@ -133,19 +133,18 @@ class Network(nn.Module):
         score: Score | None,
         members: Members = None,
         mean_only: bool = False,
+        share: float = 0.0,
     ) -> Tensor:
-        """The loss of every row (M, B); with ``mean_only`` the squared error of the mean."""
+        """The loss of every row (M, B); with ``mean_only`` the squared error of the mean.
+
+        Its slopes have a ``share`` of those of ``Head.penalty``, whose value is none.
+        """
         if self.start is not None and noise is not None:
-            return self._flow_losses(x, y, noise, members, mean_only)
+            return self._flow_losses(x, y, noise, members, mean_only, share)
         parameters = self.outputs(x, noise, members)
         if mean_only:
             return _squared(self.head.mean(parameters) - y)
-        return self.head.loss(parameters, y, score)
-
-    def penalty(self, members: Members = None) -> Tensor | None:
-        """What weights of the shape of laws cost each member; see ``Head.penalty``."""
-        head = self.head if self.start is None else self.start.head
-        return head.penalty(members)
+        return self.head.held_back(self.head.loss(parameters, y, score), score, members, share)
 
     def held_out_losses(
         self,
@@ -216,6 +215,7 @@ class Network(nn.Module):
         noise: Tensor,
         members: Members,
         mean_only: bool,
+        share: float,
     ) -> Tensor:
         """The CRPS of the normal law plus the loss of the flow, in units of the outcome.
 
@@ -227,6 +227,7 @@ class Network(nn.Module):
         if mean_only:
             return _squared(loc - y)
         first = self.start.head.loss((loc, scale), y, _OF_START)
+        first = self.start.head.held_back(first, _OF_START, members, share)
         deviation = scale.detach().unsqueeze(2)
         residual = (y - loc.detach()).unsqueeze(2) / deviation
         starts, angles = self.head.starts_and_angles(noise)

@@ -76,7 +76,9 @@ class Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     draws of a prediction, by ``n_steps`` steps each for a flow; ``set_params`` changes both at any
     time, and anything else for the next ``fit``. For everything about training see
     ``kuq.nn.Training``; ``hidden_sizes`` (None: two layers of 50, and three from 2000 rows on),
-    ``norm``, ``noise_after`` and ``input_gain`` are those of ``kuq.nn.MLP``. Levels of
+    ``norm``, ``noise_after`` and ``input_gain`` are those of ``kuq.nn.MLP``; how closely the noise
+    is followed on tables is up to ``shape_penalty`` (mixtures, normals and the normals that flows
+    start from) and ``clipped_squares`` (the latter two; ``kuq.nn.NormalHead``). Levels of
     "evidential" are not identified (``kuq.nn.EvidentialHead``).
 
     X is (n, features) and y (n,) or (n, d); functions: X (n, channels, points), y (n, points);

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from kuq.errors import ParameterError
 from kuq.kernels.base import Bounded, Score
-from kuq.kernels.log_score import LogScore
 from kuq.nn.adam import Adam
 from kuq.nn.averages import Averages
 from kuq.nn.checkpoints import Checkpoint
@@ -227,14 +226,8 @@ class Trainer:
 
     def _losses(self, rows: Batch, noise: Tensor | None, members: Members, burning: bool) -> Tensor:
         """The mean loss of every member over a batch, whose rows count by their weights."""
-        losses = self.network.losses(rows.x, rows.y, noise, self.score, members, burning)
-        mean = _mean(losses, rows)
-        penalty = None if burning else self.network.penalty(members)
-        if penalty is None:
-            return mean
-        # In the unit of the loss, which is none for the log score; one share for each row.
-        unit = 1.0 if isinstance(self.score, LogScore) else mean.detach()
-        return mean + unit / self.count * penalty
+        given = (rows.x, rows.y, noise, self.score, members, burning)
+        return _mean(self.network.losses(*given, 1 / self.count), rows)
 
     @torch.no_grad()
     def _compiles(self) -> bool:

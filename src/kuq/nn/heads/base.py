@@ -14,6 +14,7 @@ from kuq._numbers import as_real_number
 from kuq.distributions.base import Prediction
 from kuq.errors import ParameterError, ShapeError
 from kuq.kernels.base import Kernel, Score
+from kuq.kernels.log_score import LogScore
 from kuq.nn.layers import ChannelLinear, MemberLinear, Members, chosen
 from kuq.uncertainty import score as kuq_score
 
@@ -22,7 +23,7 @@ Parameters = tuple[Tensor, ...]
 
 #: Rank correlations of aleatoric uncertainty with noise, and test errors of mixtures, are better
 #: with it; see "How closely noise is followed" in the docs.
-SHAPE_PENALTY = 3.0
+SHAPE_PENALTY = 1.0
 
 
 class Head(nn.Module, ABC):
@@ -39,7 +40,7 @@ class Head(nn.Module, ABC):
     #: Whether a trunk that leaves the choice to its head has its layers normalised.
     normalised = False
     #: The slopes of the penalty for each weight of a coordinate, (width, width).
-    held_back: Tensor | None
+    pull: Tensor | None
     #: Whether kernel scores of its law are one step on the CPU, and elsewhere graphs of few steps.
     one_step = False
 
@@ -58,7 +59,7 @@ class Head(nn.Module, ABC):
         else:
             outputs = math.prod(self.event_shape) * self.width
             self.layer = MemberLinear(n_members, features, outputs)
-        self.register_buffer("held_back", None, persistent=False)
+        self.register_buffer("pull", None, persistent=False)
 
     @property
     def event_ndim(self) -> int:
@@ -109,6 +110,19 @@ class Head(nn.Module, ABC):
                 value = kuq_score(self.law(parameters), self.outcome(y), score)
         return value
 
+    def held_back(
+        self, losses: Tensor, score: Score | None, members: Members, share: float
+    ) -> Tensor:
+        """Losses (M, B) as they are, with slopes to which each row adds a share of the penalty.
+
+        Relative to the loss, so that units of outcomes are nothing to it; the log score has none.
+        """
+        penalty = self.penalty(members) if share else None
+        if penalty is None:
+            return losses
+        penalty = share * penalty.unsqueeze(1)
+        return losses + penalty if isinstance(score, LogScore) else losses * (1 + penalty)
+
     def penalty(self, members: Members = None) -> Tensor | None:
         """Zero for each member, (M,), with the slopes of what weights cost that let the shape of
         the law follow the inputs: the sum of their squares times ``shape_penalty``.
@@ -116,11 +130,11 @@ class Head(nn.Module, ABC):
         Noise mostly varies more slowly than means do, and one outcome tells little of it. None on
         grids, where neighbours tell the same.
         """
-        if self.held_back is None:
+        if self.pull is None:
             return None
         weights: Tensor = chosen(self.layer.weight, members)  # type: ignore[arg-type]
         with torch.no_grad():
-            slopes = (weights.reshape(-1, self.width) @ self.held_back).view_as(weights)
+            slopes = (weights.reshape(-1, self.width) @ self.pull).view_as(weights)
         cost = (slopes * weights).sum((1, 2))
         return cost - cost.detach()
 
@@ -133,7 +147,7 @@ class Head(nn.Module, ABC):
             )
         self.shape_penalty = number
         if number and not self.on_grid:
-            self.held_back = 2 * number / math.prod(self.event_shape) * shape
+            self.pull = 2 * number / math.prod(self.event_shape) * shape
 
     def compiles(self, parameters: Parameters, y: Tensor, score: Score | None) -> bool:
         """Whether the graph of the loss is short enough to be compiled."""
