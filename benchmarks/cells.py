@@ -40,13 +40,17 @@ def between(page: Path, begin: str, end: str) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """Results in a file and the table of a page that is made of them, with a command for both."""
+    """Results in a file and the table of a page that is made of them, with a command for both.
+
+    ``outdated`` says of a cell whether it is to run again.
+    """
 
     name: str
     text: str
     store: Path
     page: Path
     rendered: Callable[[dict[str, Any]], str]
+    outdated: Callable[[str, Any], bool] = lambda key, result: False
 
     @property
     def marks(self) -> tuple[str, str]:
@@ -60,9 +64,10 @@ class Study:
         return between(self.page, *self.marks)
 
     def run(self, asked: dict[str, Callable[[], Any]]) -> None:
-        """Every cell that is not there yet, in this order."""
+        """Every cell that is not there yet or outdated, in this order."""
         for key, ask in asked.items():
-            if key not in self.stored():
+            kept = self.stored()
+            if key not in kept or self.outdated(key, kept[key]):
                 result = ask()
                 print(key, result, flush=True)
                 keep(self.stored() | {key: result}, self.store)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import cells
+from benchmarks import cells, models
 from benchmarks.fresh import ROOT
 from benchmarks.page import markdown
 
@@ -53,7 +53,7 @@ OTHERS = {
 }
 
 
-def cell(curve: Curve, representation: str, seed: int) -> dict[str, float]:
+def cell(curve: Curve, representation: str, seed: int) -> dict[str, Any]:
     """Error of the mean, AUROC of the hole by EU, and rank correlation of AU with the noise."""
     from scipy.stats import spearmanr
 
@@ -62,9 +62,8 @@ def cell(curve: Curve, representation: str, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     x = rng.uniform(1, 3, POINTS) * rng.choice([-1, 1], POINTS)
     y = curve.mean(x) + curve.noise(x) * curve.unit(rng)
-    kind, settings = representation, {}
-    if kind in NORMALISED:
-        kind, settings = NORMALISED[kind], {"norm": "layer"}
+    kind = NORMALISED.get(representation, representation)
+    settings = {"norm": "layer"} if representation in NORMALISED else {}
     model = kuq.nn.Regressor(kind, n_members=MEMBERS, seed=seed, **settings).fit(x[:, None], y)
     side = np.linspace(1.05, 2.95, 100)
     seen, hole = np.concatenate([-side[::-1], side]), np.linspace(-0.75, 0.75, 50)
@@ -74,7 +73,14 @@ def cell(curve: Curve, representation: str, seed: int) -> dict[str, float]:
     detected = (above > 0).mean() + (above == 0).mean() / 2
     rank = spearmanr(here.aleatoric, curve.noise(seen))[0]
     values = {"error": error, "auroc": detected, "rank": rank}
-    return {name: round(float(value), 4) for name, value in values.items()}
+    of_defaults = {"settings": models.settings(kind)}
+    return {name: round(float(value), 4) for name, value in values.items()} | of_defaults
+
+
+def is_of_other_defaults(key: str, result: dict[str, Any]) -> bool:
+    representation = next(name for name in (*NORMALISED, *REPRESENTATIONS) if key.endswith(name))
+    kind = NORMALISED.get(representation, representation)
+    return bool(result["settings"] != models.settings(kind))
 
 
 def rendered(results: dict[str, Any]) -> str:
@@ -118,6 +124,7 @@ STUDY = cells.Study(
     Path(__file__).parent / "hole.json",
     ROOT / "docs" / "models.md",
     rendered,
+    is_of_other_defaults,
 )
 
 
