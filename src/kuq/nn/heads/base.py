@@ -138,8 +138,8 @@ class Head(nn.Module, ABC):
         cost = (slopes * weights).sum((1, 2))
         return cost - cost.detach()
 
-    def hold_back(self, shape_penalty: float, shape: Tensor) -> None:
-        """Have a penalty on that part of weights which ``shape``, a projection, keeps."""
+    def penalise_shape(self, shape_penalty: float, shape: Tensor) -> None:
+        """Penalise that part of weights which ``shape``, a projection of parameters, keeps."""
         number = as_real_number(shape_penalty)
         if number is None or not 0 <= number < math.inf:
             raise ParameterError(

@@ -50,7 +50,7 @@ class MixtureHead(Head):
         super().__init__(features, event_shape, n_members, on_grid)
         shape, places = torch.eye(self.width), slice(n_components, 2 * n_components)
         shape[places, places] -= 1 / n_components
-        self.hold_back(shape_penalty, shape)
+        self.penalise_shape(shape_penalty, shape)
         levels = (torch.arange(n_components, dtype=torch.float64) + 0.5) / n_components
         start = torch.special.ndtri(levels).float()
         self.register_buffer("quantiles", start, persistent=False)

@@ -55,7 +55,7 @@ class NormalHead(Head):
         super().__init__(features, event_shape, n_members, on_grid)
         self.natural = natural
         self.clipped_squares = clipped_squares
-        self.hold_back(shape_penalty, torch.diag(torch.tensor([0.0, 1.0])))
+        self.penalise_shape(shape_penalty, torch.diag(torch.tensor([0.0, 1.0])))
 
     def extra_repr(self) -> str:
         return (
