@@ -54,8 +54,9 @@ class Head(nn.Module, ABC):
         super().__init__()
         self.event_shape = tuple(event_shape)
         self.on_grid = on_grid
+        self.layer: ChannelLinear | MemberLinear
         if on_grid:
-            self.layer: nn.Module = ChannelLinear(n_members, features, self.width)
+            self.layer = ChannelLinear(n_members, features, self.width)
         else:
             outputs = math.prod(self.event_shape) * self.width
             self.layer = MemberLinear(n_members, features, outputs)
@@ -132,7 +133,7 @@ class Head(nn.Module, ABC):
         """
         if self.pull is None:
             return None
-        weights: Tensor = chosen(self.layer.weight, members)  # type: ignore[arg-type]
+        weights = chosen(self.layer.weight, members)
         with torch.no_grad():
             slopes = (weights.reshape(-1, self.width) @ self.pull).view_as(weights)
         cost = (slopes * weights).sum((1, 2))
